@@ -1,0 +1,50 @@
+"""Rectified linear attention (ReLA) and the attentions it is compared with, as drop-in PyTorch modules.
+
+Names are imported on first use: `import rela` alone does not import torch.
+"""
+
+from typing import TYPE_CHECKING
+
+from rela._lazy import attach
+from rela._version import __version__
+
+if TYPE_CHECKING:
+    from rela import attention as attention
+    from rela.attention import (
+        AttentionSpec,
+        GatedRMSNorm,
+        KeyValues,
+        MultiheadAttention,
+        RMSNorm,
+        SparsityPenalty,
+        convert,
+        functional,
+    )
+else:
+    __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "AttentionSpec": "rela.attention",
+            "GatedRMSNorm": "rela.attention",
+            "KeyValues": "rela.attention",
+            "MultiheadAttention": "rela.attention",
+            "RMSNorm": "rela.attention",
+            "SparsityPenalty": "rela.attention",
+            "convert": "rela.attention",
+            "functional": "rela.attention",
+        },
+        submodules=("attention",),
+    )
+
+__all__ = [
+    "AttentionSpec",
+    "GatedRMSNorm",
+    "KeyValues",
+    "MultiheadAttention",
+    "RMSNorm",
+    "SparsityPenalty",
+    "__version__",
+    "attention",
+    "convert",
+    "functional",
+]

@@ -1,0 +1,115 @@
+"""Facts about the machine: interpreter, processor, compiler, installed packages. Needs no torch."""
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+DISTRIBUTION = "rela-attention"
+
+# fmt: off
+SIMD_FLAGS = (
+    "sse4_2", "avx", "avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512dq",
+    "avx512vl", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16",
+    "asimd", "asimdhp", "bf16", "sve", "sve2", "sme",
+)
+# fmt: on
+"""The instruction sets that matter to attention kernels, as Linux names them (x86, then ARM)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cpu:
+    """The processor; `num_cores` is None where the system does not tell."""
+
+    model: str
+    simd: tuple[str, ...]
+    num_cores: int | None
+    num_threads: int
+    num_threads_usable: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiler:
+    """A C compiler that was found."""
+
+    path: str
+    version: str
+
+
+def read_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> Cpu:
+    """The processor of this machine; `cpuinfo` is Linux's description of it."""
+    blocks = _read_blocks(cpuinfo)
+    first = blocks[0] if blocks else {}
+    flags = set((first.get("flags") or first.get("Features") or "").split())
+    cores = {(block["physical id"], block["core id"]) for block in blocks if "core id" in block}
+    num_threads = os.cpu_count() or 1
+    return Cpu(
+        model=first.get("model name") or _model_without_cpuinfo(),
+        simd=tuple(flag for flag in SIMD_FLAGS if flag in flags),
+        num_cores=len(cores) or None,
+        num_threads=num_threads,
+        num_threads_usable=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else num_threads,
+    )
+
+
+def _read_blocks(cpuinfo: Path) -> list[dict[str, str]]:
+    """One mapping for each hardware thread; empty where there is no such file."""
+    if not cpuinfo.is_file():
+        return []
+    blocks = cpuinfo.read_text(encoding="utf-8", errors="replace").strip().split("\n\n")
+    pairs = ([line.partition(":") for line in block.splitlines()] for block in blocks)
+    return [{key.strip(): value.strip() for key, _, value in block} for block in pairs]
+
+
+def _model_without_cpuinfo() -> str:
+    if platform.system() == "Darwin" and (model := _first_line("sysctl", "-n", "machdep.cpu.brand_string")):
+        return model
+    return platform.processor() or platform.machine() or "unknown"
+
+
+def find_compiler(environ: Mapping[str, str] = os.environ) -> Compiler | None:
+    """The C compiler that `CC` names or, without it, the first of cc, gcc and clang; None if none runs."""
+    for name in [environ["CC"]] if environ.get("CC") else ["cc", "gcc", "clang"]:
+        path = shutil.which(name, path=environ.get("PATH"))
+        if path and (version := _first_line(path, "--version")):
+            return Compiler(path=path, version=version)
+    return None
+
+
+def _first_line(*command: str) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip().partition("\n")[0] or None
+
+
+def installed_version(distribution: str) -> str | None:
+    """The version of an installed distribution, without importing it; None if it is not there."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def read_extras() -> dict[str, dict[str, str | None]]:
+    """For each extra of this package, the versions of what it asks for; None marks what is absent.
+
+    Empty when the package is not installed but only found on the path.
+    """
+    try:
+        requirements = importlib.metadata.requires(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    extras: dict[str, dict[str, str | None]] = {}
+    for requirement in requirements:
+        name = re.match(r"[\w.-]+", requirement)
+        extra = re.search(r"""extra\s*==\s*['"]([\w.-]+)['"]""", requirement)
+        if name and extra:
+            extras.setdefault(extra[1], {})[name[0]] = installed_version(name[0])
+    return extras

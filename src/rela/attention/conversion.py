@@ -1,0 +1,180 @@
+"""Swapping the attention inside an existing model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+
+from rela.attention.multihead import MultiheadAttention
+from rela.attention.spec import AttentionSpec, resolve
+
+Kind = Literal["encoder", "decoder", "cross"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+Chooser = Callable[[str, nn.Module], bool]
+
+_CROSS_NAMES: Final = ("cross", "multihead_attn", "encoder_attn", "enc_dec", "encdec", "src_attn")
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """One attention that :func:`convert` swapped."""
+
+    name: str
+    kind: Kind | None
+    before: str
+    after: str
+    new_parameters: int
+
+    def __str__(self) -> str:
+        place = f"{self.name or 'the module itself'} ({self.kind or 'unknown kind'})"
+        return f"{place}: {self.before} -> {self.after}, {self.new_parameters:+,} parameters"
+
+
+def convert(
+    module: nn.Module,
+    attention: str | AttentionSpec = "rela-g",
+    where: Collection[str] | Chooser = KINDS,
+    *,
+    report: Callable[[Conversion], object] | None = None,
+) -> nn.Module:
+    """Swap the attention inside ``module`` and return it; weights are kept, as the same parameter objects.
+
+    Every ``nn.MultiheadAttention`` (and ``rela.MultiheadAttention``) of the chosen kinds becomes a
+    ``rela.MultiheadAttention`` with ``attention``. The module is changed in place, unless it is itself an attention.
+
+    Args:
+        module: ``nn.Transformer``, one of its parts, or anything that holds ``nn.MultiheadAttention``.
+        attention: a preset's name, ``map+norm``, or an :class:`AttentionSpec`.
+        where: which kinds: any of "encoder" (encoder self-attention), "decoder" (decoder self-attention) and "cross";
+            or a function of (name, module) that says yes or no.
+        report: called with a :class:`Conversion` for each swap: ``report=print``, or a list's ``append``.
+
+    The kind comes from the layer (``nn.TransformerEncoderLayer``, ``nn.TransformerDecoderLayer``) or else from the
+    names on the way to the attention. If it cannot be told and ``where`` leaves kinds out, that is an error.
+
+    >>> model = rela.convert(nn.Transformer(512, 8), "rela-g", where={"decoder", "cross"}, report=print)
+    """
+    spec = resolve(attention)
+    places = _places(module)
+    if not places:
+        raise ValueError(
+            f"module: expected at least one nn.MultiheadAttention inside, got {type(module).__name__} without any"
+        )
+    chosen = [place for place in places if _is_chosen(place, where)]
+    swapped: dict[int, MultiheadAttention] = {}
+    for place in chosen:
+        old = place.attention
+        if isinstance(old, MultiheadAttention) and old.attention == spec:
+            continue
+        if id(old) not in swapped:
+            swapped[id(old)] = new = _rebuild(old, spec, place.name)
+            if report is not None:
+                report(_describe(place, new))
+        if place.parent is None:
+            return swapped[id(old)]
+        setattr(place.parent, place.attribute, swapped[id(old)])
+    _leave_nested_path(module, set(map(id, swapped.values())))
+    return module
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an attention hangs."""
+
+    name: str
+    parent: nn.Module | None
+    attribute: str
+    attention: nn.MultiheadAttention | MultiheadAttention
+
+    @property
+    def kind(self) -> Kind | None:
+        if isinstance(self.parent, nn.TransformerEncoderLayer):
+            return "encoder"
+        if isinstance(self.parent, nn.TransformerDecoderLayer):
+            return "cross" if self.attribute == "multihead_attn" else "decoder"
+        name = self.name.lower()
+        if any(part in name for part in _CROSS_NAMES):
+            return "cross"
+        return "decoder" if "decoder" in name else "encoder" if "encoder" in name else None
+
+
+def _places(module: nn.Module) -> list[_Place]:
+    """All attentions below ``module``, one entry for each name they go by."""
+    kinds = (nn.MultiheadAttention, MultiheadAttention)
+    if isinstance(module, kinds):
+        return [_Place("", None, "", module)]
+    return [
+        _Place(f"{prefix}.{attribute}" if prefix else attribute, parent, attribute, child)
+        for prefix, parent in module.named_modules(remove_duplicate=False)
+        for attribute, child in parent.named_children()
+        if isinstance(child, kinds)
+    ]
+
+
+def _is_chosen(place: _Place, where: Collection[str] | Chooser) -> bool:
+    if callable(where):
+        return where(place.name, place.attention)
+    wanted = {where} if isinstance(where, str) else set(where)
+    if not wanted or not wanted <= set(KINDS):
+        raise ValueError(f"where: expected kinds out of {', '.join(KINDS)}, or a function; got {sorted(wanted)}")
+    if wanted == set(KINDS):
+        return True
+    if place.kind is None and place.parent is not None:
+        raise ValueError(
+            f"where: cannot tell whether {place.name!r} is encoder, decoder or cross attention; pass a function of "
+            "(name, module) that says which to convert"
+        )
+    return place.kind in wanted
+
+
+def _rebuild(old: nn.MultiheadAttention | MultiheadAttention, spec: AttentionSpec, name: str) -> MultiheadAttention:
+    """Our module around the old one's parameters."""
+    if parametrize.is_parametrized(old):
+        raise ValueError(
+            f"{name or 'module'}: expected plain parameters, got parametrized ones; remove the parametrization "
+            "(torch.nn.utils.parametrize.remove_parametrizations), convert, and add it again"
+        )
+    like = next(old.parameters())
+    new = MultiheadAttention(
+        old.embed_dim,
+        old.num_heads,
+        dropout=old.dropout,
+        bias=old.in_proj_bias is not None,
+        add_bias_kv=old.bias_k is not None,
+        add_zero_attn=old.add_zero_attn,
+        kdim=old.kdim,
+        vdim=old.vdim,
+        batch_first=old.batch_first,
+        device=torch.device("meta"),
+        dtype=like.dtype,
+        attention=spec,
+    )
+    shared = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias", "bias_k", "bias_v")
+    for parameter in shared:
+        setattr(new, parameter, getattr(old, parameter))
+    new.out_proj.weight, new.out_proj.bias = old.out_proj.weight, old.out_proj.bias
+    new.reset_own_parameters(like.device)
+    for hooks in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
+        getattr(new, hooks).update(getattr(old, hooks))
+    return new.train(old.training)
+
+
+def _leave_nested_path(module: nn.Module, converted: set[int]) -> None:
+    """nn.TransformerEncoder turns padded eval input into nested tensors, whose padding comes back as zeros.
+
+    Then eval and training would differ at the padding, so encoders that hold a converted attention stay padded.
+    """
+    for encoder in module.modules():
+        if isinstance(encoder, nn.TransformerEncoder) and any(id(m) in converted for m in encoder.modules()):
+            encoder.use_nested_tensor = False
+
+
+def _describe(place: _Place, new: MultiheadAttention) -> Conversion:
+    before = place.attention.attention.name if isinstance(place.attention, MultiheadAttention) else "softmax"
+    added = sum(p.numel() for p in new.own_parameters().values())
+    return Conversion(place.name, place.kind, before, new.attention.name, added)

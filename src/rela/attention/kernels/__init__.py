@@ -1,0 +1,19 @@
+"""Fast ways to compute what the plain formulas say, and the choice between them.
+
+Every kernel here equals the plain formula in outputs and gradients; the tests hold it to that.
+"""
+
+from rela.attention.kernels.relu import Kernel, relu_attention
+from rela.attention.kernels.rms import rms_norm
+from rela.attention.kernels.select import KernelChoice, attention_kernel, describe, norm_kernel, traced_or_transformed
+
+__all__ = [
+    "Kernel",
+    "KernelChoice",
+    "attention_kernel",
+    "describe",
+    "norm_kernel",
+    "relu_attention",
+    "rms_norm",
+    "traced_or_transformed",
+]

@@ -1,0 +1,102 @@
+"""Compiling the native kernels on the user's machine, at first use, once."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_SOURCE: Final = Path(__file__).with_name("native.c")
+_FLAGS: Final = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-shared", "-std=gnu11")
+_TIMEOUT_SECONDS: Final = 300
+
+
+class Built(NamedTuple):
+    """The loaded library, or the reason why there is none."""
+
+    library: ctypes.CDLL | None
+    reason: str
+
+
+@functools.cache
+def load() -> Built:
+    """The native kernels, compiled if this machine has not done so before."""
+    if platform.system() != "Linux":
+        return Built(None, f"they are built on Linux only, not on {platform.system()}")
+    command = compiler()
+    if command is None:
+        return Built(None, "no C compiler found: install gcc or clang, or set CC")
+    try:
+        return Built(ctypes.CDLL(str(_compiled(command))), f"compiled by {command}")
+    except subprocess.CalledProcessError as error:
+        return Built(None, f"{command} failed: {_error_line(error.stderr)}")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Built(None, f"{command} failed: {error}")
+
+
+@functools.cache
+def notice() -> None:
+    """Say, once in a process, why the native kernels are missing."""
+    warnings.warn(
+        f"rela: no native CPU kernels ({load().reason}); the slower blocked ones are used. `rela doctor` says more; "
+        "RELA_KERNEL=blocked silences this.",
+        stacklevel=2,
+    )
+
+
+def compiler() -> str | None:
+    """The C compiler that would be used."""
+    return shutil.which(os.environ.get("CC") or "cc") or shutil.which("gcc") or shutil.which("clang")
+
+
+def _compiled(command: str) -> Path:
+    """The library's path in the cache, keyed by everything that decides what is in it."""
+    version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
+    parts = (_SOURCE.read_text(), command, version, *_FLAGS, platform.machine(), _cpu_flags())
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+    folder = _cache_folder()
+    path = folder / f"native-{key}.so"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:  # renamed when whole: two processes may build at once
+            partial = Path(scratch) / "native.so"
+            arguments = [command, *_FLAGS, str(_SOURCE), "-o", str(partial), "-lm"]
+            subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=_TIMEOUT_SECONDS)
+            partial.replace(path)
+    return path
+
+
+def _cache_folder() -> Path:
+    """RELA_CACHE, or the user's cache, or a temporary folder if that cannot be written."""
+    chosen = os.environ.get("RELA_CACHE")
+    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rela"
+    folder = base / "kernels"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        if chosen:
+            raise
+    return Path(tempfile.mkdtemp(prefix="rela-kernels-"))
+
+
+def _cpu_flags() -> str:
+    """What -march=native depends on: the same home folder may serve different machines."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+
+
+def _error_line(text: str | None) -> str:
+    lines = [line for line in (text or "").splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[-1] if lines else "no message")

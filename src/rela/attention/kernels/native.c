@@ -1,0 +1,433 @@
+/* ReLU attention and the gated RMSNorm on the CPU, float32.
+
+   Attention works on tiles: a tile of scores is made, rectified and used while it is in the first-level cache, and the
+   weight matrix never exists in memory. ReLU needs neither a row's maximum nor its sum, so tiles just add up. The
+   backward pass makes every tile of scores again.
+
+   Compiled on the user's machine at first use (see build.py); the vector width is the machine's own. */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define LANES 16
+#define ROWS 8 /* rows of a register tile: ROWS x 2 accumulators, all in registers */
+#else
+#define LANES 8
+#define ROWS 6
+#endif
+#define COLS (2 * LANES)
+#define TILE_Q 96 /* a multiple of both 8 and 6 */
+#define TILE_K 64 /* a multiple of COLS */
+#define MAX_HEAD 128
+
+typedef float vec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef int32_t ivec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vec splat(float x) { return x - (vec){0}; }
+
+/* a where the mask is all ones, b where it is 0 */
+INLINE vec pick(ivec mask, vec a, vec b) { return (vec)((mask & (ivec)a) | (~mask & (ivec)b)); }
+
+/* ------------------------------------------------------------------ small matrix products */
+
+/* C[rows][COLS] (+)= A B for one register tile; element (i, k) of A is a[i * rs + k * cs]. */
+INLINE void tile_product(const int rows, int depth, const float *a, int64_t rs, int64_t cs, const float *b,
+                         int64_t ldb, float *c, int64_t ldc, int add) {
+    vec acc[ROWS][2];
+    for (int i = 0; i < rows; i++) acc[i][0] = acc[i][1] = (vec){0};
+    for (int k = 0; k < depth; k++) {
+        const vec b0 = *(const vec *)(b + k * ldb), b1 = *(const vec *)(b + k * ldb + LANES);
+        for (int i = 0; i < rows; i++) {
+            const vec x = splat(a[i * rs + k * cs]);
+            acc[i][0] += x * b0;
+            acc[i][1] += x * b1;
+        }
+    }
+    for (int i = 0; i < rows; i++) {
+        vec *left = (vec *)(c + i * ldc), *right = (vec *)(c + i * ldc + LANES);
+        if (add) {
+            acc[i][0] += *left;
+            acc[i][1] += *right;
+        }
+        *left = acc[i][0];
+        *right = acc[i][1];
+    }
+}
+
+/* The same for the last columns, fewer than COLS. */
+static void narrow_product(int rows, int cols, int depth, const float *a, int64_t rs, int64_t cs, const float *b,
+                           int64_t ldb, float *c, int64_t ldc, int add) {
+    for (int i = 0; i < rows; i++) {
+        float acc[COLS] = {0};
+        for (int k = 0; k < depth; k++) {
+            const float x = a[i * rs + k * cs];
+            for (int j = 0; j < cols; j++) acc[j] += x * b[k * ldb + j];
+        }
+        for (int j = 0; j < cols; j++) c[i * ldc + j] = add ? c[i * ldc + j] + acc[j] : acc[j];
+    }
+}
+
+/* C[m][n] (+)= A B. */
+static void product(int m, int n, int depth, const float *a, int64_t rs, int64_t cs, const float *b, int64_t ldb,
+                    float *c, int64_t ldc, int add) {
+    int j = 0;
+    for (; j + COLS <= n; j += COLS) {
+        int i = 0;
+        for (; i + ROWS <= m; i += ROWS)
+            tile_product(ROWS, depth, a + i * rs, rs, cs, b + j, ldb, c + i * ldc + j, ldc, add);
+        const float *ai = a + i * rs;
+        float *ci = c + i * ldc + j;
+        switch (m - i) {
+        case 7: tile_product(7 < ROWS ? 7 : 1, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
+        case 6: tile_product(6 < ROWS ? 6 : 1, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
+        case 5: tile_product(5, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
+        case 4: tile_product(4, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
+        case 3: tile_product(3, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
+        case 2: tile_product(2, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
+        case 1: tile_product(1, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
+        default: break;
+        }
+    }
+    if (j < n) narrow_product(m, n - j, depth, a, rs, cs, b + j, ldb, c + j, ldc, add);
+}
+
+/* Transpose LANES vectors in registers: one step for each bit of a lane's number swaps it with the row's. */
+#define LOW(lane, step) ((lane) & (step) ? LANES + (lane) - (step) : (lane))
+#define HIGH(lane, step) ((lane) & (step) ? LANES + (lane) : (lane) + (step))
+#define FOUR(of, lane, step) of(lane, step), of(lane + 1, step), of(lane + 2, step), of(lane + 3, step)
+#if LANES == 16
+#define ALL(of, step) FOUR(of, 0, step), FOUR(of, 4, step), FOUR(of, 8, step), FOUR(of, 12, step)
+#else
+#define ALL(of, step) FOUR(of, 0, step), FOUR(of, 4, step)
+#endif
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (ivec){__VA_ARGS__})
+#endif
+#define SWAP(step)                                                \
+    for (int i = 0; i < LANES; i++)                               \
+        if (!(i & (step))) {                                      \
+            const vec a = rows[i], b = rows[i + (step)];          \
+            rows[i] = SHUFFLE(a, b, ALL(LOW, step));              \
+            rows[i + (step)] = SHUFFLE(a, b, ALL(HIGH, step));    \
+        }
+
+INLINE void transpose(vec *rows) {
+    SWAP(1)
+    SWAP(2)
+    SWAP(4)
+#if LANES == 16
+    SWAP(8)
+#endif
+}
+
+/* packed[k][j] = rows[j][k] for `count` rows, the rest of the TILE_K columns zero. */
+static void pack_transposed(int count, int depth, const float *rows, int64_t stride, float *packed) {
+    int j = 0;
+    for (; j + LANES <= count; j += LANES) {
+        int k = 0;
+        for (; k + LANES <= depth; k += LANES) {
+            vec block[LANES];
+            for (int i = 0; i < LANES; i++) block[i] = *(const vec *)(rows + (j + i) * stride + k);
+            transpose(block);
+            for (int i = 0; i < LANES; i++) *(vec *)(packed + (k + i) * TILE_K + j) = block[i];
+        }
+        for (; k < depth; k++)
+            for (int i = 0; i < LANES; i++) packed[k * TILE_K + j + i] = rows[(j + i) * stride + k];
+    }
+    for (int k = 0; k < depth; k++)
+        for (int i = j; i < TILE_K; i++) packed[k * TILE_K + i] = i < count ? rows[i * stride + k] : 0.0f;
+}
+
+/* ------------------------------------------------------------------ attention */
+
+/* A tensor of four dimensions; a stride of 0 repeats, the last stride of q, k, v and the outputs is 1. */
+typedef struct {
+    int64_t data; /* address; 0: there is none */
+    int64_t batch, head, row, col;
+} Strided;
+
+typedef struct {
+    int64_t num_batch, num_heads, num_queries, num_keys, key_dim, value_dim;
+    Strided query, key, value, output;           /* output is d_output in the backward pass */
+    Strided d_query, d_key, d_value;             /* backward only */
+    Strided allowed, bias;                       /* uint8 and float32 */
+    int64_t thresholds, d_thresholds;            /* addresses of one float for each head, or 0 */
+    int64_t causal_offset, is_causal;
+    int64_t dropout_seed, num_threads;
+    double scale, threshold, dropout_p;
+} Call;
+
+INLINE const float *at(const Strided *t, int64_t b, int64_t h, int64_t row) {
+    return (const float *)t->data + b * t->batch + h * t->head + row * t->row;
+}
+
+/* A random number for one place, from its counter alone (the mixing steps of splitmix64). */
+INLINE uint32_t random_at(uint64_t seed, uint64_t place) {
+    uint64_t x = seed + place * 0x9E3779B97F4A7C15ull;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+    return (uint32_t)((x ^ (x >> 31)) >> 32);
+}
+
+INLINE int is_kept(const Call *call, int64_t b, int64_t h, int64_t i, int64_t j) {
+    const uint64_t row = (uint64_t)((b * call->num_heads + h) * call->num_queries + i);
+    const double limit = call->dropout_p * 4294967296.0;
+    return random_at((uint64_t)call->dropout_seed, row * (uint64_t)call->num_keys + (uint64_t)j) >= limit;
+}
+
+/* Which keys from j0 on any of the rows i0..i0+m may see, by the causal mask alone. */
+INLINE int visible(const Call *call, int64_t i0, int m, int64_t j0, int n) {
+    if (!call->is_causal) return n;
+    const int64_t last = i0 + m - 1 + call->causal_offset - j0 + 1;
+    return last < 0 ? 0 : last < n ? (int)last : n;
+}
+
+/* Scores of a tile, already products, become weights: bias, threshold, ReLU, masks. Columns n..TILE_K become 0. */
+static void rectify(const Call *call, int64_t b, int64_t h, int64_t i0, int m, int64_t j0, int n, float *tile) {
+    const float scale = (float)call->scale;
+    const float shift =
+        call->thresholds ? ((const float *)call->thresholds)[h] : (float)call->threshold;
+    for (int i = 0; i < m; i++) {
+        float *row = tile + i * TILE_K;
+        if (call->bias.data) {
+            const float *bias = at(&call->bias, b, h, i0 + i) + j0 * call->bias.col;
+            for (int j = 0; j < n; j++) row[j] = row[j] * scale + bias[j * call->bias.col] - shift;
+        } else {
+            for (int j = 0; j < n; j++) row[j] = row[j] * scale - shift;
+        }
+        for (int j = 0; j < n; j++) row[j] = row[j] < 0.0f ? 0.0f : row[j]; /* keeps NaN */
+        if (call->allowed.data) {
+            const uint8_t *allowed = (const uint8_t *)call->allowed.data + b * call->allowed.batch +
+                                     h * call->allowed.head + (i0 + i) * call->allowed.row + j0 * call->allowed.col;
+            for (int j = 0; j < n; j++) row[j] = allowed[j * call->allowed.col] ? row[j] : 0.0f;
+        }
+        int seen = visible(call, i0 + i, 1, j0, n);
+        for (int j = seen; j < TILE_K; j++) row[j] = 0.0f;
+    }
+}
+
+/* Multiply a tile by the dropout factors, 0 or 1/(1-p); random numbers are drawn for non-zeros only. */
+static void drop(const Call *call, int64_t b, int64_t h, int64_t i0, int m, int64_t j0, int n, float *tile) {
+    const float gain = call->dropout_p < 1.0 ? (float)(1.0 / (1.0 - call->dropout_p)) : 0.0f;
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            float *x = tile + i * TILE_K + j;
+            if (*x != 0.0f) *x = is_kept(call, b, h, i0 + i, j0 + j) ? *x * gain : 0.0f;
+        }
+}
+
+INLINE int smaller(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
+
+/* Query rows in a tile: as even as can be, so that no thread gets a small rest. */
+INLINE int64_t tile_rows(const Call *call) {
+    const int64_t tiles = (call->num_queries + TILE_Q - 1) / TILE_Q;
+    const int64_t rows = (call->num_queries + tiles - 1) / tiles;
+    return (rows + ROWS - 1) / ROWS * ROWS;
+}
+
+static void forward_tiles(const Call *call, int64_t b, int64_t h, int64_t i0, int64_t rows) {
+    float packed[MAX_HEAD * TILE_K], tile[TILE_Q * TILE_K], sums[TILE_Q * MAX_HEAD];
+    const int m = smaller(rows, call->num_queries - i0), dim = (int)call->value_dim;
+    for (int i = 0; i < m; i++) memset(sums + i * MAX_HEAD, 0, sizeof(float) * (size_t)dim);
+    for (int64_t j0 = 0; j0 < call->num_keys; j0 += TILE_K) {
+        const int n = smaller(TILE_K, call->num_keys - j0);
+        if (visible(call, i0, m, j0, n) == 0) break;
+        const int wide = (n + COLS - 1) / COLS * COLS;
+        pack_transposed(n, (int)call->key_dim, at(&call->key, b, h, j0), call->key.row, packed);
+        product(m, wide, (int)call->key_dim, at(&call->query, b, h, i0), call->query.row, 1, packed, TILE_K, tile,
+                TILE_K, 0);
+        rectify(call, b, h, i0, m, j0, n, tile);
+        if (call->dropout_p > 0) drop(call, b, h, i0, m, j0, n, tile);
+        product(m, dim, n, tile, TILE_K, 1, at(&call->value, b, h, j0), call->value.row, sums, MAX_HEAD, 1);
+    }
+    for (int i = 0; i < m; i++)
+        memcpy((float *)at(&call->output, b, h, i0 + i), sums + i * MAX_HEAD, sizeof(float) * (size_t)dim);
+}
+
+void rela_relu_forward(const Call *call) {
+    const int64_t rows = tile_rows(call), tiles = (call->num_queries + rows - 1) / rows;
+    const int64_t tasks = call->num_batch * call->num_heads * tiles;
+#pragma omp parallel for num_threads((int)call->num_threads) schedule(static)
+    for (int64_t task = 0; task < tasks; task++) {
+        const int64_t matrix = task / tiles;
+        forward_tiles(call, matrix / call->num_heads, matrix % call->num_heads, task % tiles * rows, rows);
+    }
+}
+
+/* All of one head's gradients: d_query adds up over the tiles of keys, d_key and d_value over those of queries. */
+static void backward_head(const Call *call, int64_t b, int64_t h, double *d_threshold) {
+    float keys[MAX_HEAD * TILE_K], values[MAX_HEAD * TILE_K];
+    float tile[TILE_Q * TILE_K], d_tile[TILE_Q * TILE_K];
+    float d_keys[TILE_K * MAX_HEAD], d_values[TILE_K * MAX_HEAD];
+    const int key_dim = (int)call->key_dim, value_dim = (int)call->value_dim;
+    const int64_t rows = tile_rows(call);
+    const float fold = d_threshold ? 1.0f : (float)call->scale; /* the threshold's gradient is not scaled */
+    for (int64_t i = 0; i < call->num_queries; i++)
+        memset((float *)at(&call->d_query, b, h, i), 0, sizeof(float) * (size_t)key_dim);
+    for (int64_t j0 = 0; j0 < call->num_keys; j0 += TILE_K) {
+        const int n = smaller(TILE_K, call->num_keys - j0), wide = (n + COLS - 1) / COLS * COLS;
+        memset(d_keys, 0, sizeof d_keys);
+        memset(d_values, 0, sizeof d_values);
+        pack_transposed(n, key_dim, at(&call->key, b, h, j0), call->key.row, keys);
+        pack_transposed(n, value_dim, at(&call->value, b, h, j0), call->value.row, values);
+        for (int64_t i0 = 0; i0 < call->num_queries; i0 += rows) {
+            const int m = smaller(rows, call->num_queries - i0);
+            if (visible(call, i0, m, j0, n) == 0) continue;
+            const float *query = at(&call->query, b, h, i0), *d_out = at(&call->output, b, h, i0);
+            product(m, wide, key_dim, query, call->query.row, 1, keys, TILE_K, tile, TILE_K, 0);
+            rectify(call, b, h, i0, m, j0, n, tile);
+            product(m, wide, value_dim, d_out, call->output.row, 1, values, TILE_K, d_tile, TILE_K, 0);
+            /* A weight of 0 is a score at or below the threshold, or a masked place: no gradient either way. */
+            for (int i = 0; i < m; i++) {
+                float *w = tile + i * TILE_K, *d = d_tile + i * TILE_K;
+                for (int j = 0; j < n; j++) d[j] = w[j] == 0.0f ? 0.0f : d[j] * fold;
+            }
+            if (call->dropout_p > 0) {
+                drop(call, b, h, i0, m, j0, n, tile);
+                drop(call, b, h, i0, m, j0, n, d_tile);
+            }
+            if (d_threshold)
+                for (int i = 0; i < m; i++)
+                    for (int j = 0; j < n; j++) {
+                        *d_threshold -= d_tile[i * TILE_K + j];
+                        d_tile[i * TILE_K + j] *= (float)call->scale;
+                    }
+            product(n, value_dim, m, tile, 1, TILE_K, d_out, call->output.row, d_values, MAX_HEAD, 1);
+            product(n, key_dim, m, d_tile, 1, TILE_K, query, call->query.row, d_keys, MAX_HEAD, 1);
+            product(m, key_dim, n, d_tile, TILE_K, 1, at(&call->key, b, h, j0), call->key.row,
+                    (float *)at(&call->d_query, b, h, i0), call->d_query.row, 1);
+        }
+        for (int j = 0; j < n; j++) {
+            memcpy((float *)at(&call->d_key, b, h, j0 + j), d_keys + j * MAX_HEAD, sizeof(float) * (size_t)key_dim);
+            memcpy((float *)at(&call->d_value, b, h, j0 + j), d_values + j * MAX_HEAD,
+                   sizeof(float) * (size_t)value_dim);
+        }
+    }
+}
+
+/* d_thresholds has one double for each (batch, head): the caller adds up the batch. */
+void rela_relu_backward(const Call *call) {
+    const int64_t tasks = call->num_batch * call->num_heads;
+#pragma omp parallel for num_threads((int)call->num_threads) schedule(static)
+    for (int64_t task = 0; task < tasks; task++) {
+        double sum = 0;
+        backward_head(call, task / call->num_heads, task % call->num_heads, call->d_thresholds ? &sum : 0);
+        if (call->d_thresholds) ((double *)call->d_thresholds)[task] = sum;
+    }
+}
+
+/* The dropout factors of all places, as the two passes above draw them: output is [B, H, Tq, Tk]. */
+void rela_dropout_factors(const Call *call) {
+    const float gain = call->dropout_p < 1.0 ? (float)(1.0 / (1.0 - call->dropout_p)) : 0.0f;
+    for (int64_t b = 0; b < call->num_batch; b++)
+        for (int64_t h = 0; h < call->num_heads; h++)
+            for (int64_t i = 0; i < call->num_queries; i++)
+                for (int64_t j = 0; j < call->num_keys; j++)
+                    ((float *)at(&call->output, b, h, i))[j] = is_kept(call, b, h, i, j) ? gain : 0.0f;
+}
+
+/* ------------------------------------------------------------------ RMSNorm, plain (no gate: a null address) and gated */
+
+/* exp(x) to about 1e-7: 2^n times a polynomial; beyond float32's range it stays at the range's ends. */
+INLINE vec exp_of(vec x) {
+    const vec top = splat(88.3f), bottom = splat(-87.3f);
+    x = pick(x > top, top, x);
+    x = pick(x < bottom, bottom, x);
+    const vec shifter = splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to a whole number */
+    const vec whole = (x * 1.44269504f + shifter) - shifter;
+    const vec r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
+    vec p = splat(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    const ivec power = (__builtin_convertvector(whole, ivec) + 127) << 23;
+    return p * (vec)power;
+}
+
+INLINE vec sigmoid_of(vec x) { return 1.0f / (1.0f + exp_of(-x)); }
+
+INLINE float sum_of(vec x) {
+    float total = 0;
+    for (int i = 0; i < LANES; i++) total += x[i];
+    return total;
+}
+
+/* The last, partly filled vector of a row is read and written through a padded copy. */
+INLINE vec load(const float *p, int64_t left) {
+    if (left >= LANES) return *(const vec *)p;
+    vec x = {0};
+    for (int i = 0; i < left; i++) x[i] = p[i];
+    return x;
+}
+
+INLINE void store(float *p, vec x, int64_t left) {
+    if (left >= LANES) *(vec *)p = x;
+    else
+        for (int i = 0; i < left; i++) p[i] = x[i];
+}
+
+/* y = sigmoid(gate x) x inverse weight, inverse = 1 / sqrt(mean x^2 + eps), which the backward pass wants too. */
+void rela_rms_norm_forward(const float *x, const float *weight, const float *gate, float *y, float *inverse,
+                           int64_t rows, int64_t dim, double eps, int64_t num_threads) {
+#pragma omp parallel for num_threads((int)num_threads) schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        const float *in = x + r * dim;
+        float *out = y + r * dim;
+        vec squares = {0};
+        for (int64_t k = 0; k < dim; k += LANES) {
+            const vec v = load(in + k, dim - k);
+            squares += v * v;
+        }
+        const float inv = (float)(1.0 / sqrt((double)sum_of(squares) / (double)dim + eps));
+        inverse[r] = inv;
+        for (int64_t k = 0; k < dim; k += LANES) {
+            const vec v = load(in + k, dim - k);
+            const vec s = gate ? sigmoid_of(v * load(gate + k, dim - k)) : splat(1.0f);
+            store(out + k, s * (v * inv) * load(weight + k, dim - k), dim - k);
+        }
+    }
+}
+
+/* With s = sigmoid(gate x), t = grad s x inverse weight:
+     d_x = (grad s weight - x inverse mean(t)) inverse + t (1 - s) gate
+     d_weight = sum of grad s x inverse,  d_gate = sum of t (1 - s) x
+   Each thread adds up rows of its own; partial is [num_threads][2][dim], zeroed by the caller, who adds them. */
+void rela_rms_norm_backward(const float *grad, const float *x, const float *weight, const float *gate,
+                            const float *inverse, float *d_x, float *partial, int64_t rows, int64_t dim,
+                            int64_t num_threads) {
+#pragma omp parallel for num_threads((int)num_threads) schedule(static)
+    for (int64_t part = 0; part < num_threads; part++) {
+        float *d_weight = partial + part * 2 * dim, *d_gate = d_weight + dim;
+        for (int64_t r = rows * part / num_threads; r < rows * (part + 1) / num_threads; r++) {
+            const float *in = x + r * dim, *dy = grad + r * dim;
+            float *out = d_x + r * dim;
+            const float inv = inverse[r];
+            vec total = {0};
+            for (int64_t k = 0; k < dim; k += LANES) {
+                const int64_t left = dim - k;
+                const vec v = load(in + k, left), w = load(weight + k, left);
+                const vec g = gate ? load(gate + k, left) : splat(0.0f);
+                const vec s = gate ? sigmoid_of(v * g) : splat(1.0f);
+                const vec ds = load(dy + k, left) * s;      /* grad s */
+                const vec u = ds * (v * inv);               /* grad s x inverse */
+                const vec t = u * w, gated = t * (1.0f - s);
+                total += t;
+                store(d_weight + k, load(d_weight + k, left) + u, left);
+                store(d_gate + k, load(d_gate + k, left) + gated * v, left);
+                store(out + k, ds * w * inv + gated * g, left);
+            }
+            const float pull = inv * (sum_of(total) / (float)dim);
+            for (int64_t k = 0; k < dim; k += LANES)
+                store(out + k, load(out + k, dim - k) - (load(in + k, dim - k) * inv) * pull, dim - k);
+        }
+    }
+}

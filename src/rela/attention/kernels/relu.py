@@ -1,0 +1,121 @@
+"""ReLU attention as an autograd function: the same gradients whichever kernel computes them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from rela.attention.masks import Mask
+
+
+class Options(NamedTuple):
+    """The numbers of one call."""
+
+    scale: float
+    threshold: float
+    causal_offset: int | None
+    dropout_p: float
+    dropout_seed: int
+
+    @property
+    def dropout_gain(self) -> float:
+        """What kept weights are multiplied by."""
+        return 1.0 / (1.0 - self.dropout_p) if self.dropout_p < 1 else 0.0
+
+
+class Inputs(NamedTuple):
+    """The tensors of one call: ``[B, H, T, d]``; a threshold ``[H, 1, 1]``; masks of four dimensions."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    threshold: Tensor | None
+    allowed: Tensor | None
+    bias: Tensor | None
+
+
+class Kernel(Protocol):
+    """What a way to compute ReLU attention must offer."""
+
+    def forward(self, inputs: Inputs, options: Options) -> Tensor:
+        """The output ``[B, H, Tq, d]``."""
+        ...
+
+    def backward(self, grad: Tensor, inputs: Inputs, options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Gradients of query, key, value and threshold."""
+        ...
+
+    def dropout_factors(self, inputs: Inputs, options: Options) -> Tensor:
+        """What the weights were multiplied by: 0 or the gain, ``[B, H, Tq, Tk]``."""
+        ...
+
+
+def relu_attention(
+    kernel: Kernel,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask,
+    *,
+    scale: float,
+    threshold: Tensor | float = 0.0,
+    dropout_p: float = 0.0,
+) -> Tensor:
+    """``dropout(relu(scale * q k^T + bias - threshold), 0 where masked) v`` for ``[B, H, T, d]`` tensors.
+
+    A threshold tensor holds one number for each head, ``[H, 1, 1]``. ``mask.bias`` must not require a gradient.
+    The dropout mask comes from a seed that torch's generator gives, and is made again in the backward pass.
+    """
+    seed = int(torch.randint(2**62, ()).item()) if dropout_p > 0 else 0
+    learned = threshold if isinstance(threshold, Tensor) else None
+    fixed = 0.0 if isinstance(threshold, Tensor) else threshold
+    options = Options(scale, fixed, mask.causal_offset, dropout_p, seed)
+    allowed, bias = (_four_dims(part) for part in (mask.allowed, mask.bias))
+    return _ReluAttention.apply(kernel, options, query, key, value, learned, allowed, bias)  # pyright: ignore[reportReturnType]
+
+
+class _ReluAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, kernel: Kernel, options: Options, *tensors: Tensor | None) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx.save_for_backward(*tensors)
+        ctx.kernel, ctx.options = kernel, options
+        return kernel.forward(Inputs(*tensors), options)  # pyright: ignore[reportArgumentType]
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        inputs = Inputs(*ctx.saved_tensors)
+        if torch.is_grad_enabled():
+            grads = _differentiable_backward(ctx.kernel, grad_outputs[0], inputs, ctx.options)
+        else:
+            grads = ctx.kernel.backward(grad_outputs[0], inputs, ctx.options)
+        return (None, None, *grads, None, None)
+
+
+def _differentiable_backward(
+    kernel: Kernel, grad: Tensor, inputs: Inputs, options: Options
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """The same gradients by formulas that autograd can follow once more, for second derivatives."""
+    query, key, value, threshold, allowed, bias = inputs
+    scores = query @ key.transpose(-2, -1) * options.scale
+    scores = scores if bias is None else scores + bias
+    scores = scores - (options.threshold if threshold is None else threshold)
+    valid = Mask(allowed, None, options.causal_offset).all_allowed(scores.shape[-2], scores.shape[-1], query.device)
+    weights = scores.relu() if valid is None else scores.relu().masked_fill(~valid, 0.0)
+    positive = (weights > 0).to(grad.dtype)
+    d_weights = grad @ value.transpose(-2, -1)
+    if options.dropout_p > 0:
+        factors = kernel.dropout_factors(inputs, options)
+        weights, d_weights = weights * factors, d_weights * factors
+    d_scores = d_weights * positive
+    return (
+        d_scores @ key * options.scale,
+        d_scores.transpose(-2, -1) @ query * options.scale,
+        weights.transpose(-2, -1) @ grad,
+        None if threshold is None else -d_scores.sum((0, 2, 3)).view_as(threshold),
+    )
+
+
+def _four_dims(mask: Tensor | None) -> Tensor | None:
+    return None if mask is None else mask.detach()[(None,) * (4 - mask.dim())]

@@ -1,0 +1,87 @@
+"""Masks: one form inside, torch's forms outside.
+
+Inside, a mask has three parts that mean "allowed", so that a kernel can treat each as cheaply as it can:
+a boolean tensor, an additive bias for the allowed places, and a causal offset that needs no tensor at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+Causal = bool | Literal["bottom-right"]
+
+
+class Mask(NamedTuple):
+    """Which (query, key) places are valid, and what is added to their scores.
+
+    Attributes:
+        allowed: True where a key may be seen; broadcasts to ``[..., H, Tq, Tk]``. None: everywhere.
+        bias: added to the scores, finite everywhere. None: nothing is added.
+        causal_offset: query ``i`` sees the keys ``j <= i + causal_offset``. None: no causal mask.
+    """
+
+    allowed: Tensor | None = None
+    bias: Tensor | None = None
+    causal_offset: int | None = None
+
+    def all_allowed(self, num_queries: int, num_keys: int, device: torch.device) -> Tensor | None:
+        """``allowed`` with the causal part merged in: what a computation without special cases needs."""
+        if self.causal_offset is None:
+            return self.allowed
+        triangle = causal_mask(num_queries, num_keys, self.causal_offset, device)
+        return triangle if self.allowed is None else self.allowed & triangle
+
+
+def causal_mask(num_queries: int, num_keys: int, offset: int, device: torch.device) -> Tensor:
+    """True where key ``j <= i + offset``: ``[Tq, Tk]``."""
+    queries = torch.arange(num_queries, device=device).unsqueeze(-1)
+    return torch.arange(num_keys, device=device) <= queries + offset
+
+
+def causal_offset(is_causal: Causal, num_queries: int, num_keys: int) -> int | None:
+    """torch's ``is_causal=True`` starts at the top left; ``"bottom-right"`` ends at the bottom right."""
+    if is_causal is False:
+        return None
+    if is_causal is True:
+        return 0
+    if is_causal == "bottom-right":
+        return num_keys - num_queries
+    raise ValueError(f"is_causal: expected True, False or 'bottom-right', got {is_causal!r}")
+
+
+def split_mask(mask: Tensor | None, *, true_means: Literal["allowed", "forbidden"]) -> Mask:
+    """A boolean mask in either convention, or an additive one, in our form.
+
+    In an additive mask -inf, and anything at or below half the dtype's minimum, forbids.
+    """
+    if mask is None:
+        return Mask()
+    if mask.dtype == torch.bool:
+        return Mask(allowed=mask if true_means == "allowed" else ~mask)
+    if not mask.is_floating_point():
+        raise ValueError(
+            f"mask: expected dtype bool (True = {true_means}) or a float dtype (added to the scores), got "
+            f"{mask.dtype}; convert it with mask.bool()"
+        )
+    forbidden = mask <= torch.finfo(mask.dtype).min / 2
+    return Mask(allowed=~forbidden, bias=mask.masked_fill(forbidden, 0.0))
+
+
+def merge_masks(first: Mask, second: Mask) -> Mask:
+    """Allowed where both allow; biases add up."""
+    offsets = [m.causal_offset for m in (first, second) if m.causal_offset is not None]
+    return Mask(
+        _combine(first.allowed, second.allowed, torch.logical_and),
+        _combine(first.bias, second.bias, torch.add),
+        min(offsets) if offsets else None,
+    )
+
+
+def _combine(a: Tensor | None, b: Tensor | None, op: Callable[[Tensor, Tensor], Tensor]) -> Tensor | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return op(a, b)

@@ -1,0 +1,485 @@
+"""Multi-head attention: torch's module, with any attention inside. The only attention module of the project."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from rela.attention import nested
+from rela.attention.functional import Attended, attend, concat_heads
+from rela.attention.maps import ALPHA_MIN, alpha_from_logit
+from rela.attention.masks import Causal, Mask, causal_offset, merge_masks, split_mask
+from rela.attention.norms import build_norm
+from rela.attention.spec import AttentionSpec, resolve
+
+_OWN: Final = ("norm.", "threshold", "alpha_logit")
+_ALPHA_START: Final = 1.5
+_ALPHA_LOGIT_START: Final = math.log((_ALPHA_START - ALPHA_MIN) / (2.0 - _ALPHA_START))
+
+
+class KeyValues(NamedTuple):
+    """Keys and values after their projections, split into heads: ``[B, H, T, d]``."""
+
+    keys: Tensor
+    values: Tensor
+
+    @property
+    def length(self) -> int:
+        """How many positions there are."""
+        return self.keys.shape[-2]
+
+    def append(self, other: KeyValues) -> KeyValues:
+        """These positions followed by the other's."""
+        keys = torch.cat([self.keys, other.keys], dim=-2)
+        return KeyValues(keys, torch.cat([self.values, other.values], dim=-2))
+
+    def select(self, rows: Tensor) -> KeyValues:
+        """The batch rows with these indices, as beam search needs."""
+        return KeyValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
+
+
+class Observation(NamedTuple):
+    """What an observer sees of one forward pass: all ``[B, H, Tq, Tk]``, ``allowed`` merely broadcasts to it."""
+
+    scores: Tensor
+    weights: Tensor
+    allowed: Tensor | None
+
+
+Observer = Callable[["MultiheadAttention", Observation], None]
+
+
+class MultiheadAttention(nn.Module):
+    """``torch.nn.MultiheadAttention`` with a choice of attention: arguments, returns and state-dict names are torch's.
+
+    New are ``attention`` (a preset's name, ``map+norm``, or an :class:`AttentionSpec`), the parameters that it brings
+    (``norm.*``, ``threshold``, ``alpha_logit``), and the forms that decoding needs: :meth:`project_keys_values` once
+    for a memory, :meth:`attend` to it any number of times, :meth:`step` with a cache that grows.
+
+    Different from torch on purpose: returned weights are those before dropout; a query without a valid key gives
+    zeros where torch may give NaN; ``is_causal=True`` needs no ``attn_mask`` and, if there is one, both apply.
+
+    >>> attention = rela.MultiheadAttention(512, 8, attention="rela-g", batch_first=True)
+    >>> output, weights = attention(x, x, x)
+    """
+
+    in_proj_weight: nn.Parameter | None
+    in_proj_bias: nn.Parameter | None
+    q_proj_weight: nn.Parameter | None
+    k_proj_weight: nn.Parameter | None
+    v_proj_weight: nn.Parameter | None
+    bias_k: nn.Parameter | None
+    bias_v: nn.Parameter | None
+    threshold: nn.Parameter | None
+    alpha_logit: nn.Parameter | None
+
+    # nn.TransformerEncoderLayer asks this before it takes its fused softmax path, which would never call us.
+    _qkv_same_embed_dim: bool = False
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        attention: str | AttentionSpec = "rela-g",
+    ) -> None:
+        super().__init__()
+        if embed_dim <= 0 or num_heads <= 0 or embed_dim % num_heads != 0:
+            raise ValueError(
+                f"expected embed_dim to be a positive multiple of num_heads, got embed_dim={embed_dim}, "
+                f"num_heads={num_heads}"
+            )
+        if not 0.0 <= dropout <= 1.0:
+            raise ValueError(f"dropout: expected a probability between 0 and 1, got {dropout}")
+        self.attention = resolve(attention)
+        self.embed_dim = embed_dim
+        self.num_heads = num_heads
+        self.head_dim = embed_dim // num_heads
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.add_zero_attn = add_zero_attn
+        self._observers: dict[int, Observer] = {}
+
+        def parameter(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+
+        packed = self.kdim == embed_dim and self.vdim == embed_dim
+        self.in_proj_weight = parameter(3 * embed_dim, embed_dim) if packed else None
+        self.q_proj_weight = None if packed else parameter(embed_dim, embed_dim)
+        self.k_proj_weight = None if packed else parameter(embed_dim, self.kdim)
+        self.v_proj_weight = None if packed else parameter(embed_dim, self.vdim)
+        self.in_proj_bias = parameter(3 * embed_dim) if bias else None
+        self.out_proj = nn.Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self.bias_k = parameter(1, 1, embed_dim) if add_bias_kv else None
+        self.bias_v = parameter(1, 1, embed_dim) if add_bias_kv else None
+        self._reset_torch_parameters()
+        self.norm = build_norm(self.attention, embed_dim, self.head_dim, device=device, dtype=dtype)
+        self.threshold = parameter(num_heads) if self.attention.learn_threshold else None
+        self.alpha_logit = parameter(num_heads) if self.attention.map == "entmax" else None
+        self.reset_own_parameters()
+
+    def reset_parameters(self) -> None:
+        """Start anew: the projections as torch's module does, then what the attention brings."""
+        self.out_proj.reset_parameters()
+        self._reset_torch_parameters()
+        self.reset_own_parameters()
+
+    def reset_own_parameters(self, device: torch.device | None = None) -> None:
+        """Start the parameters that torch's module does not have anew, on ``device`` if they are to move."""
+        if self.norm is not None:
+            if device is not None:
+                self.norm.to_empty(device=device)
+            self.norm.reset_parameters()
+        for name in ("threshold", "alpha_logit"):
+            parameter = getattr(self, name)
+            if parameter is not None and device is not None:
+                setattr(self, name, nn.Parameter(torch.empty_like(parameter, device=device)))
+        if self.threshold is not None:
+            nn.init.constant_(self.threshold, self.attention.threshold)
+        if self.alpha_logit is not None:
+            nn.init.constant_(self.alpha_logit, _ALPHA_LOGIT_START)
+
+    def own_parameters(self) -> dict[str, nn.Parameter]:
+        """The parameters that torch's module does not have, by name."""
+        return {name: p for name, p in self.named_parameters() if name.startswith(_OWN)}
+
+    def _reset_torch_parameters(self) -> None:
+        """In torch's order: with the same seed our projections start where torch's do."""
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                nn.init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            nn.init.zeros_(self.in_proj_bias)
+            nn.init.zeros_(self.out_proj.bias)
+        for extra in (self.bias_k, self.bias_v):
+            if extra is not None:
+                nn.init.xavier_normal_(extra)
+
+    def extra_repr(self) -> str:
+        return f"{self.embed_dim}, {self.num_heads}, attention={self.attention.name!r}, dropout={self.dropout}"
+
+    # ------------------------------------------------------------------ the drop-in form
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: Causal = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend from ``query`` to ``key``: ``(output, weights or None)``.
+
+        Shapes as in torch: ``[T, B, E]``, with batch_first ``[B, T, E]``, unbatched ``[T, E]``; nested tensors with
+        batch_first. ``key_padding_mask`` ``[B, Tk]`` and ``attn_mask`` ``[Tq, Tk]`` or ``[B*H, Tq, Tk]`` are True
+        where attention is *not* allowed, or floats that are added to the scores.
+        """
+        if query.is_nested or key.is_nested or value.is_nested:
+            return self._forward_nested(query, key, value, key_padding_mask, need_weights, attn_mask, is_causal)
+        _check_dims(query, key, value)
+        batched = query.dim() == 3
+        query, key, value = self._to_batch_first(query, key, value, batched)
+        self._check_sizes(query, key, value)
+        projected, new = self._project(query, key, value)
+        if not batched and key_padding_mask is not None:
+            key_padding_mask = key_padding_mask.unsqueeze(0)
+        mask = self._mask(key_padding_mask, attn_mask, is_causal, query, key.shape[1])
+        output, weights = self._attend(projected, new, mask, need_weights)
+        if weights is not None:
+            weights = weights.mean(1) if average_attn_weights else weights
+        if not batched:
+            return output.squeeze(0), None if weights is None else weights.squeeze(0)
+        return output if self.batch_first else output.transpose(0, 1), weights
+
+    # ------------------------------------------------------------------ the forms for decoding, always batch first
+
+    def project_keys_values(self, key: Tensor, value: Tensor | None = None) -> KeyValues:
+        """Project a memory ``[B, Tk, E]`` once, to :meth:`attend` to it many times."""
+        value = key if value is None else value
+        if (
+            key.dim() != 3
+            or key.shape[:2] != value.shape[:2]
+            or (key.shape[-1], value.shape[-1]) != (self.kdim, self.vdim)
+        ):
+            raise ValueError(
+                f"expected key [B, T, {self.kdim}] and value [B, T, {self.vdim}], got {tuple(key.shape)} and "
+                f"{tuple(value.shape)}"
+            )
+        weights, biases = self._in_projections()
+        if value is key and self.in_proj_weight is not None:
+            both = F.linear(key, self.in_proj_weight[self.embed_dim :], self._bias(self.embed_dim, None))
+            return KeyValues(*(self._split_heads(part) for part in both.chunk(2, dim=-1)))
+        return KeyValues(
+            self._split_heads(F.linear(key, weights[1], biases[1])),
+            self._split_heads(F.linear(value, weights[2], biases[2])),
+        )
+
+    def attend(
+        self,
+        query: Tensor,
+        memory: KeyValues,
+        key_padding_mask: Tensor | None = None,
+        attn_mask: Tensor | None = None,
+        is_causal: Causal = False,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend from ``query`` ``[B, Tq, E]`` to keys and values that are projected already.
+
+        Masks as in :meth:`forward`; the weights, on request, of every head: ``[B, H, Tq, Tk]``.
+        """
+        if query.dim() != 3 or query.shape[-1] != self.embed_dim or query.shape[0] != memory.keys.shape[0]:
+            raise ValueError(
+                f"query: expected [B, T, {self.embed_dim}] with the memory's batch of {memory.keys.shape[0]}, got "
+                f"{tuple(query.shape)}"
+            )
+        weights, biases = self._in_projections()
+        heads = self._split_heads(F.linear(query, weights[0], biases[0]))
+        mask = self._mask(key_padding_mask, attn_mask, is_causal, query, memory.length)
+        return self._attend(heads, memory, mask, need_weights)
+
+    def step(
+        self,
+        query: Tensor,
+        cache: KeyValues | None = None,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None, KeyValues]:
+        """Causal self-attention of new positions ``[B, T, E]`` to themselves and all that are in the cache.
+
+        Returns output, weights on request, and the longer cache. Feeding a sentence in pieces equals one causal
+        forward pass over the whole.
+        """
+        new = self.project_keys_values(query)
+        memory = new if cache is None else cache.append(new)
+        output, weights = self.attend(
+            query, memory, key_padding_mask, is_causal="bottom-right", need_weights=need_weights
+        )
+        return output, weights, memory
+
+    # ------------------------------------------------------------------ looking in
+
+    def register_observer(self, observer: Observer) -> RemovableHandle:
+        """Call ``observer(module, Observation(scores, weights, allowed))`` in every forward pass from now on.
+
+        While there are observers the weights are computed in full. The handle's ``remove()`` ends it.
+        """
+        handle = RemovableHandle(self._observers)
+        self._observers[handle.id] = observer
+        return handle
+
+    # ------------------------------------------------------------------ inside
+
+    def _attend(self, query: Tensor, memory: KeyValues, mask: Mask, need_weights: bool) -> tuple[Tensor, Tensor | None]:
+        """From heads to the output projection."""
+        memory, mask = self._with_extra_keys(memory, mask, query)
+        threshold = self.attention.threshold if self.threshold is None else self.threshold
+        observed = bool(self._observers)
+        attended = attend(
+            query,
+            memory.keys,
+            memory.values,
+            self.attention,
+            mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            threshold=threshold,
+            alpha=_ALPHA_START if self.alpha_logit is None else alpha_from_logit(self.alpha_logit),
+            need_weights=need_weights or observed,
+            need_scores=observed,
+        )
+        if observed:
+            self._notify(attended, mask, query, memory)
+        hidden = concat_heads(attended.output)  # [B, Tq, E]
+        if self.norm is not None:
+            hidden = self.norm(hidden)
+        output = F.linear(hidden.to(query.dtype), self.out_proj.weight, self.out_proj.bias)
+        weights = attended.weights if need_weights else None
+        return output, None if weights is None else weights.to(query.dtype)
+
+    def _notify(self, attended: Attended, mask: Mask, query: Tensor, memory: KeyValues) -> None:
+        assert attended.scores is not None
+        assert attended.weights is not None
+        allowed = mask.all_allowed(query.shape[-2], memory.length, query.device)
+        for observer in tuple(self._observers.values()):
+            observer(self, Observation(attended.scores, attended.weights, allowed))
+
+    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, KeyValues]:
+        """Queries, keys and values as heads, by as few products as the inputs' identity allows."""
+        if query is key and key is value and self.in_proj_weight is not None:
+            packed = F.linear(query, self.in_proj_weight, self.in_proj_bias)
+            heads = packed.unflatten(-1, (3, self.num_heads, self.head_dim)).permute(2, 0, 3, 1, 4)
+            queries, keys, values = heads.unbind(0)
+            return queries, KeyValues(keys, values)
+        weights, biases = self._in_projections()
+        return self._split_heads(F.linear(query, weights[0], biases[0])), self.project_keys_values(key, value)
+
+    def _in_projections(self) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]]:
+        if self.in_proj_weight is not None:
+            weights = self.in_proj_weight.chunk(3)
+        else:
+            assert self.q_proj_weight is not None
+            assert self.k_proj_weight is not None
+            assert self.v_proj_weight is not None
+            weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        biases = (None, None, None) if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        return weights, biases
+
+    def _bias(self, start: int, stop: int | None) -> Tensor | None:
+        return None if self.in_proj_bias is None else self.in_proj_bias[start:stop]
+
+    def _split_heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+
+    def _with_extra_keys(self, memory: KeyValues, mask: Mask, query: Tensor) -> tuple[KeyValues, Mask]:
+        """Add the learned key of ``add_bias_kv`` and the zero key of ``add_zero_attn``, which every query may see."""
+        num_extra = (self.bias_k is not None) + self.add_zero_attn
+        if num_extra == 0:
+            return memory, mask
+        allowed = mask.all_allowed(query.shape[-2], memory.length, query.device)
+        rows = memory.keys.shape[0]
+        if self.bias_k is not None and self.bias_v is not None:
+            extra = (self._split_heads(p.expand(rows, 1, -1)).to(query.dtype) for p in (self.bias_k, self.bias_v))
+            memory = memory.append(KeyValues(*extra))
+        if self.add_zero_attn:
+            zero = memory.keys.new_zeros(rows, self.num_heads, 1, self.head_dim)
+            memory = memory.append(KeyValues(zero, zero))
+        return memory, Mask(
+            None if allowed is None else F.pad(allowed, (0, num_extra), value=True),
+            None if mask.bias is None else F.pad(mask.bias, (0, num_extra)),
+        )
+
+    def _mask(
+        self,
+        key_padding_mask: Tensor | None,
+        attn_mask: Tensor | None,
+        is_causal: Causal,
+        query: Tensor,
+        num_keys: int,
+    ) -> Mask:
+        """torch's two masks (True = not allowed) as one of ours, ``[B, H, Tq, Tk]``."""
+        batch, num_queries = query.shape[:2]
+        padding = Mask()
+        if key_padding_mask is not None:
+            if key_padding_mask.shape != (batch, num_keys):
+                raise ValueError(
+                    f"key_padding_mask: expected shape [B, Tk] = {(batch, num_keys)}, got "
+                    f"{tuple(key_padding_mask.shape)}"
+                )
+            padding = split_mask(key_padding_mask[:, None, None, :], true_means="forbidden")
+        places = Mask()
+        if attn_mask is not None:
+            whole = (batch * self.num_heads, num_queries, num_keys)
+            if attn_mask.shape == (num_queries, num_keys):
+                attn_mask = attn_mask[None, None]
+            elif attn_mask.shape == whole:
+                attn_mask = attn_mask.unflatten(0, (batch, self.num_heads))
+            else:
+                raise ValueError(
+                    f"attn_mask: expected shape [Tq, Tk] = {whole[1:]} or [B*H, Tq, Tk] = {whole}, got "
+                    f"{tuple(attn_mask.shape)}"
+                )
+            places = split_mask(attn_mask, true_means="forbidden")
+        return merge_masks(padding, places)._replace(causal_offset=causal_offset(is_causal, num_queries, num_keys))
+
+    def _to_batch_first(
+        self, query: Tensor, key: Tensor, value: Tensor, batched: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """``[B, T, E]`` views; inputs that are one object stay one object."""
+        if batched and self.batch_first:
+            return query, key, value
+
+        def turn(x: Tensor) -> Tensor:
+            return x.transpose(0, 1) if batched else x.unsqueeze(0)
+
+        turned_query = turn(query)
+        turned_key = turned_query if key is query else turn(key)
+        return turned_query, turned_key, turned_key if value is key else turn(value)
+
+    def _check_sizes(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        sizes = (query.shape[-1], key.shape[-1], value.shape[-1])
+        if sizes != (self.embed_dim, self.kdim, self.vdim):
+            raise ValueError(
+                f"expected query, key and value of sizes embed_dim={self.embed_dim}, kdim={self.kdim}, "
+                f"vdim={self.vdim}, got {sizes}"
+            )
+        layout = "[B, T, E]" if self.batch_first else "[T, B, E]"
+        if key.shape[:2] != value.shape[:2] or query.shape[0] != key.shape[0]:
+            raise ValueError(
+                f"expected {layout} inputs with one batch size, and as many keys as values; got (batch, length) query "
+                f"{tuple(query.shape[:2])}, key {tuple(key.shape[:2])}, value {tuple(value.shape[:2])}; "
+                f"is batch_first={self.batch_first} what you mean?"
+            )
+
+    def _forward_nested(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None,
+        need_weights: bool,
+        attn_mask: Tensor | None,
+        is_causal: Causal,
+    ) -> tuple[Tensor, None]:
+        """Nested tensors say by themselves where their padding would be."""
+        if not self.batch_first or not (query.is_nested and key.is_nested and value.is_nested):
+            raise ValueError("nested tensors: expected batch_first=True and query, key and value all nested")
+        if key_padding_mask is not None or attn_mask is not None or need_weights:
+            raise ValueError(
+                "nested tensors: expected no key_padding_mask, no attn_mask and need_weights=False; pass padded "
+                "tensors (torch.nested.to_padded_tensor) to use them"
+            )
+        padded = nested.pad_together(query, key, value)
+        padding = nested.padding_mask(key)
+        output, _ = self.forward(*padded, key_padding_mask=padding, need_weights=False, is_causal=is_causal)
+        return nested.restore(output, query), None
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """A state dict of torch's module has none of our own parameters: they stay as they are, and we say so."""
+        own = {f"{prefix}{name}": parameter.detach() for name, parameter in self.own_parameters().items()}
+        if own and f"{prefix}out_proj.weight" in state_dict and not own.keys() & state_dict.keys():
+            warnings.warn(
+                f"the state dict is one of torch.nn.MultiheadAttention: it has no {', '.join(own)}; they keep their "
+                "present values",
+                stacklevel=2,
+            )
+            state_dict.update(own)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+def _check_dims(query: Tensor, key: Tensor, value: Tensor) -> None:
+    if not query.dim() == key.dim() == value.dim() or query.dim() not in (2, 3):
+        raise ValueError(
+            "expected query, key and value all batched (3 dimensions) or all unbatched (2), got shapes "
+            f"{tuple(query.shape)}, {tuple(key.shape)}, {tuple(value.shape)}"
+        )

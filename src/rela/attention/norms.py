@@ -1,0 +1,213 @@
+"""Norms over the concatenated heads: what keeps rectified attention steady.
+
+Statistics are computed in float32 at least. A null row (all zeros) comes out of the RMS norms as zeros, with
+finite gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from rela.attention import kernels
+from rela.attention.spec import AttentionSpec
+
+Init = Literal["ones", "xavier"]
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+    """``x / sqrt(mean(x^2) + eps) * weight`` over the last dimension."""
+    wide = _at_least_float32(x)
+    kernel = kernels.norm_kernel(wide, weight)
+    if kernel is not None:
+        return kernels.rms_norm(kernel, wide, weight, None, eps, fallback=_rms_norm).to(x.dtype)
+    return _rms_norm(wide, weight, None, eps).to(x.dtype)
+
+
+def gated_rms_norm(x: Tensor, weight: Tensor, gate: Tensor, eps: float = 1e-6) -> Tensor:
+    """``sigmoid(gate * x) * rms_norm(x, weight)``: the gate reads ``x`` before it is normalised."""
+    wide = _at_least_float32(x)
+    kernel = kernels.norm_kernel(wide, weight, gate)
+    if kernel is not None:
+        return kernels.rms_norm(kernel, wide, weight, gate, eps, fallback=_rms_norm).to(x.dtype)
+    return _rms_norm(wide, weight, gate, eps).to(x.dtype)
+
+
+def gated_layer_norm(x: Tensor, weight: Tensor, bias: Tensor, gate: Tensor, eps: float = 1e-6) -> Tensor:
+    """``sigmoid(gate * x) * layer_norm(x)``; it re-centres, so a null row does not stay zero."""
+    wide = _at_least_float32(x)
+    return (torch.sigmoid(gate * wide) * layer_norm(wide, weight, bias, eps)).to(x.dtype)
+
+
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-6) -> Tensor:
+    """torch's LayerNorm over the last dimension, safe for rows whose squares overflow."""
+    wide = _at_least_float32(x)
+    centred = wide - wide.mean(-1, keepdim=True)
+    return (_unit_rms(centred, eps) * weight + bias).to(x.dtype)
+
+
+def _rms_norm(x: Tensor, weight: Tensor, gate: Tensor | None, eps: float) -> Tensor:
+    normed = _unit_rms(x, eps) * weight
+    return normed if gate is None else torch.sigmoid(gate * x) * normed
+
+
+def _unit_rms(x: Tensor, eps: float) -> Tensor:
+    """``x / sqrt(mean(x^2) + eps)``, whatever the size of x: large rows are scaled down before they are squared."""
+    factor = x.detach().abs().amax(-1, keepdim=True).clamp_min(1.0).reciprocal()
+    small = x * factor
+    return small * torch.rsqrt(small.square().mean(-1, keepdim=True) + eps * factor.square())
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
+class _Norm(nn.Module):
+    """What the norms share: a size, a gain and an eps."""
+
+    def __init__(self, dim: int, eps: float, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        super().__init__()
+        if dim < 1:
+            raise ValueError(f"dim: expected the size of the last dimension, at least 1, got {dim}")
+        if eps < 1e-6:
+            raise ValueError(f"eps: expected at least 1e-6 (smaller ones explode gradients at null rows), got {eps}")
+        self.dim = dim
+        self.eps = eps
+        self.weight = nn.Parameter(torch.empty(dim, device=device, dtype=dtype))
+
+    def extra_repr(self) -> str:
+        return f"{self.dim}, eps={self.eps}"
+
+    def check(self, x: Tensor) -> None:
+        """Refuse an input whose last dimension is not the norm's."""
+        if x.shape[-1:] != (self.dim,):
+            raise ValueError(
+                f"{type(self).__name__}: expected a last dimension of {self.dim}, got shape {tuple(x.shape)}; "
+                "concatenate the heads before the norm"
+            )
+
+
+class RMSNorm(_Norm):
+    """Root mean square norm. ``init="xavier"`` is ReLA-i's: gains from U(-sqrt(3/fan), sqrt(3/fan)), fan = dim.
+
+    >>> rela.RMSNorm(512, init="xavier")(torch.randn(2, 7, 512))
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        init: Init = "ones",
+        fan: int | None = None,
+        eps: float = 1e-6,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(dim, eps, device, dtype)
+        if init not in ("ones", "xavier"):
+            raise ValueError(f"init: expected 'ones' or 'xavier', got {init!r}")
+        if fan is not None and init == "ones":
+            raise ValueError("fan: only init='xavier' uses it; leave it out")
+        self.init = init
+        self.fan = fan
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Start anew."""
+        if self.init == "ones":
+            nn.init.ones_(self.weight)
+        else:
+            xavier_vector_(self.weight, self.fan)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check(x)
+        return rms_norm(x, self.weight, self.eps)
+
+
+class GatedRMSNorm(_Norm):
+    """ReLA-g's norm: ``sigmoid(gate * x) * RMSNorm(x)``. Gains start at 1, the gate near 0.5."""
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        eps: float = 1e-6,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(dim, eps, device, dtype)
+        self.gate = nn.Parameter(torch.empty(dim, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Start anew."""
+        nn.init.ones_(self.weight)
+        xavier_vector_(self.gate)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check(x)
+        return gated_rms_norm(x, self.weight, self.gate, self.eps)
+
+
+class LayerNorm(_Norm):
+    """Layer norm with bias, optionally gated like ReLA-g (the paper's row 8)."""
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        gated: bool = False,
+        eps: float = 1e-6,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(dim, eps, device, dtype)
+        self.bias = nn.Parameter(torch.empty(dim, device=device, dtype=dtype))
+        self.gate = nn.Parameter(torch.empty(dim, device=device, dtype=dtype)) if gated else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Start anew."""
+        nn.init.ones_(self.weight)
+        nn.init.zeros_(self.bias)
+        if self.gate is not None:
+            xavier_vector_(self.gate)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check(x)
+        if self.gate is None:
+            return layer_norm(x, self.weight, self.bias, self.eps)
+        return gated_layer_norm(x, self.weight, self.bias, self.gate, self.eps)
+
+
+def build_norm(
+    spec: AttentionSpec,
+    dim: int,
+    head_dim: int,
+    *,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> RMSNorm | GatedRMSNorm | LayerNorm | None:
+    """The norm that ``spec`` names, over ``dim`` = all heads together; None for the softmax family."""
+    match spec.norm:
+        case "none":
+            return None
+        case "rmsnorm":
+            return RMSNorm(dim, eps=spec.eps, device=device, dtype=dtype)
+        case "rmsnorm-xavier":
+            fan = head_dim if spec.xavier_fan == "head" else dim
+            return RMSNorm(dim, init="xavier", fan=fan, eps=spec.eps, device=device, dtype=dtype)
+        case "gated-rmsnorm":
+            return GatedRMSNorm(dim, eps=spec.eps, device=device, dtype=dtype)
+        case "layernorm" | "gated-layernorm":
+            gated = spec.norm == "gated-layernorm"
+            return LayerNorm(dim, gated=gated, eps=spec.eps, device=device, dtype=dtype)
+
+
+def xavier_vector_(vector: Tensor, fan: int | None = None) -> Tensor:
+    """Xavier's uniform start for a vector, fan in = fan out = its size (or ``fan``)."""
+    bound = math.sqrt(3.0 / (fan or vector.numel()))
+    return nn.init.uniform_(vector, -bound, bound)

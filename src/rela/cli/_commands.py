@@ -1,0 +1,33 @@
+"""The list of commands. A new one is one entry here and one file beside this one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rela.cli import bench, doctor, flops
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """One command: the words that call it, what it runs, and the example its help shows.
+
+    The function's docstring is the help, its annotated parameters are the options. A name of two words,
+    such as "bench attention", is a command inside a group.
+    """
+
+    name: str
+    run: Callable[..., None]
+    example: str
+
+
+COMMANDS: list[Command] = [
+    Command(
+        name="bench attention",
+        run=bench.attention,
+        example="rela bench attention --lengths 32,128,512 --json speed.json",
+    ),
+    Command(name="flops", run=flops.flops, example="rela flops --heads 8 --dim 512 --length 100 --json -"),
+    Command(name="doctor", run=doctor.doctor, example="rela doctor --json -"),
+]
+
+GROUPS: dict[str, str] = {"bench": "Measure speed side by side with what users would pick instead."}
+"""The help of each group of commands."""

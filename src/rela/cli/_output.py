@@ -1,0 +1,72 @@
+"""What all commands share to print: `--json` for machines, a console for people."""
+
+import contextlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STDOUT = "-"
+
+
+def _check_destination(destination: str | None) -> str | None:
+    """Refuses a file that cannot be written before the command works for minutes, not after."""
+    if destination is None or destination == STDOUT:
+        return destination
+    path = Path(destination)
+    if path.is_dir():
+        raise typer.BadParameter(f"expected a file, got the folder {destination!r}; add a file name")
+    if not path.parent.is_dir():
+        raise typer.BadParameter(f"the folder of {destination!r} does not exist; make it first")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise typer.BadParameter(f"{destination!r} may not be written; choose another file")
+    return destination
+
+
+JsonOption = Annotated[
+    str | None,
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        callback=_check_destination,
+        help="Write the result as JSON to FILE, or to standard output when FILE is -.",
+        show_default=False,
+    ),
+]
+"""The type of every command's parameter `json_to`, with the default None."""
+
+
+def write_json(data: Any, destination: str) -> None:
+    """Writes `data` to a file, whole or not at all, or to standard output when `destination` is "-".
+
+    Raises:
+        ValueError: `data` has a NaN or an infinity, for which JSON has no form.
+    """
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    if destination == STDOUT:
+        sys.stdout.write(text)
+        return
+    path = Path(destination).resolve()  # a link stays a link
+    if path.exists() and not path.is_file():  # a device or a pipe, which a rename would replace
+        path.write_text(text, encoding="utf-8")
+        return
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            partial.unlink()
+
+
+def console_for(json_to: str | None) -> "Console":
+    """The console for people; silent while the JSON has standard output."""
+    from rich.console import Console
+
+    return Console(quiet=json_to == STDOUT, highlight=False)

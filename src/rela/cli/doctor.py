@@ -1,0 +1,204 @@
+"""`rela doctor`: what is installed, what is missing, and which attention kernel would be used and why."""
+
+import importlib
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from rela._machine import Compiler, Cpu, find_compiler, installed_version, read_cpu, read_extras
+from rela._version import __version__
+from rela.cli._output import JsonOption, console_for, write_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+REQUIRED = ("torch", "numpy", "entmax")
+"""The packages without which nothing computes, in the order in which they need each other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Package:
+    """A required package: its version, and the error when it cannot be imported."""
+
+    name: str
+    version: str | None
+    error: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Torch:
+    """What torch says of itself."""
+
+    version: str
+    num_threads: int
+    cpu_capability: str
+    cuda_device: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """An attention kernel, whether it can run here, and whether it would."""
+
+    name: str
+    available: bool
+    chosen: bool
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Something that keeps rela from working, and what to do about it."""
+
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """All that `rela doctor` finds; its JSON has the same fields."""
+
+    rela: str
+    python: str
+    python_path: str
+    platform: str
+    cpu: Cpu
+    compiler: Compiler | None
+    packages: tuple[Package, ...]
+    extras: dict[str, dict[str, str | None]]
+    torch: Torch | None
+    kernels: tuple[Kernel, ...]
+    problems: tuple[Problem, ...]
+
+
+def doctor(json_to: JsonOption = None) -> None:
+    """Say what is installed, what is missing, and which attention kernel would be used and why.
+
+    Ends with exit code 1 when something keeps rela from working, and says what to do about it.
+    """
+    diagnosis = examine()
+    if json_to is not None:
+        write_json(asdict(diagnosis), json_to)
+    show(diagnosis, console_for(json_to))
+    if diagnosis.problems:
+        raise typer.Exit(1)
+
+
+def examine() -> Diagnosis:
+    """Looks at the machine and the packages; never fails because of what it finds."""
+    packages = tuple(_examine_package(name) for name in REQUIRED)
+    problems = list(_problems_of(packages))
+    kernels: tuple[Kernel, ...] = ()
+    if not problems:
+        try:
+            kernels = _examine_kernels()
+        except Exception as error:  # whatever keeps them from loading is what the user came to hear
+            what = f"no attention kernel: {_describe(error)}"
+            problems.append(Problem(what=what, remedy="unset RELA_KERNEL, or reinstall rela"))
+    return Diagnosis(
+        rela=__version__,
+        python=platform.python_version(),
+        python_path=sys.executable,
+        platform=platform.platform(),
+        cpu=read_cpu(),
+        compiler=find_compiler(),
+        packages=packages,
+        extras=read_extras(),
+        torch=_examine_torch() if packages[0].error is None else None,
+        kernels=kernels,
+        problems=tuple(problems),
+    )
+
+
+def _examine_package(name: str) -> Package:
+    try:
+        importlib.import_module(name)
+    except Exception as error:  # a broken binary raises OSError, RuntimeError, ...; all of it is a finding
+        return Package(name=name, version=installed_version(name), error=_describe(error))
+    return Package(name=name, version=installed_version(name), error=None)
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _problems_of(packages: tuple[Package, ...]) -> Iterator[Problem]:
+    broken = {package.name for package in packages if package.error is not None}
+    for package in packages:
+        if package.name not in broken or (package.name == "entmax" and "torch" in broken):
+            continue  # entmax imports torch: what ails torch is said once
+        if package.version is None:
+            what, remedy = f"{package.name} is missing", f"pip install {package.name}"
+        else:
+            what = f"{package.name} {package.version} is installed but broken"
+            remedy = f"pip install --force-reinstall {package.name}"
+        yield Problem(what=f"{what}: {package.error}", remedy=remedy)
+
+
+def _examine_torch() -> Torch:
+    import torch
+
+    return Torch(
+        version=torch.__version__,
+        num_threads=torch.get_num_threads(),
+        cpu_capability=torch.backends.cpu.get_cpu_capability(),
+        cuda_device=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    )
+
+
+def _examine_kernels() -> tuple[Kernel, ...]:
+    from rela.attention import kernels
+
+    return tuple(
+        Kernel(name=kernel.name, available=kernel.available, chosen=kernel.chosen, reason=kernel.reason)
+        for kernel in kernels.describe()
+    )
+
+
+def show(diagnosis: Diagnosis, console: "Console") -> None:
+    """Prints a diagnosis for people."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in _rows(diagnosis):
+        table.add_row(label, Text(text))
+    for problem in diagnosis.problems:
+        table.add_row("problem", Text(problem.what, style="red"))
+        table.add_row("remedy", Text(problem.remedy))
+    console.print(table)
+    console.print("not ready" if diagnosis.problems else "ready")
+
+
+def _rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    cpu, torch, compiler = diagnosis.cpu, diagnosis.torch, diagnosis.compiler
+    yield "rela", diagnosis.rela
+    yield "python", f"{diagnosis.python} ({diagnosis.python_path})"
+    yield "platform", diagnosis.platform
+    yield "cpu", cpu.model
+    yield "simd", " ".join(cpu.simd) or "unknown"
+    yield "cores", str(cpu.num_cores or "unknown")
+    yield "hardware threads", f"{cpu.num_threads}, {cpu.num_threads_usable} of them for this process"
+    yield "compiler", f"{compiler.version} ({compiler.path})" if compiler else "no C compiler found"
+    for package in diagnosis.packages:
+        yield package.name, _status(package)
+    if torch:
+        yield "torch threads", f"{torch.num_threads}, with {torch.cpu_capability} instructions"
+        yield "torch cuda", torch.cuda_device or "not available"
+    for extra, versions in diagnosis.extras.items():
+        parts = (f"{name} {version or 'absent'}" for name, version in versions.items())
+        yield f"extra {extra}", ", ".join(parts)
+    for kernel in diagnosis.kernels:
+        state = "used" if kernel.chosen else "available" if kernel.available else "not available"
+        yield f"kernel {kernel.name}", f"{state}: {kernel.reason}"
+
+
+def _status(package: Package) -> str:
+    if package.error is None:
+        return package.version or "importable, version unknown"
+    return "broken" if package.version else "missing"

@@ -1,0 +1,95 @@
+"""`rela doctor`, on this machine and with packages that are missing or broken."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.helpers import rela
+
+from rela._version import __version__
+
+
+def test_says_what_is_here():
+    done = rela("doctor")
+    assert done.returncode == 0, done.stderr
+    for label in ("rela", "python", "platform", "cpu", "simd", "compiler", "torch", "entmax", "extra dev"):
+        assert f"\n{label} " in f"\n{done.stdout}"
+    assert done.stdout.rstrip().endswith("ready")
+
+
+def test_json_has_the_same_facts():
+    import torch
+
+    done = rela("doctor", "--json", "-")
+    facts = json.loads(done.stdout)
+    assert facts["rela"] == __version__
+    assert facts["torch"]["version"] == torch.__version__
+    assert facts["torch"]["num_threads"] >= 1
+    assert {package["name"] for package in facts["packages"]} == {"torch", "numpy", "entmax"}
+    assert facts["problems"] == []
+
+
+def test_names_the_kernel_and_why():
+    kernels = json.loads(rela("doctor", "--json", "-", RELA_KERNEL="").stdout)["kernels"]
+    best = "native" if shutil.which("cc") else "blocked"
+    assert [kernel["name"] for kernel in kernels if kernel["chosen"]] == [best]
+    assert all(kernel["reason"] for kernel in kernels)
+
+    kernels = json.loads(rela("doctor", "--json", "-", RELA_KERNEL="", CC="no-such-compiler", PATH="").stdout)[
+        "kernels"
+    ]
+    assert [kernel["name"] for kernel in kernels if kernel["chosen"]] == ["blocked"]
+    assert "no C compiler" in next(kernel["reason"] for kernel in kernels if kernel["name"] == "native")
+
+    kernels = json.loads(rela("doctor", "--json", "-", RELA_KERNEL="naive").stdout)["kernels"]
+    forced = next(kernel for kernel in kernels if kernel["chosen"])
+    assert forced["name"] == "naive"
+    assert "RELA_KERNEL" in forced["reason"]
+
+
+def test_a_kernel_that_does_not_exist_is_a_problem():
+    done = rela("doctor", RELA_KERNEL="nonsense")
+    assert done.returncode == 1
+    assert "nonsense" in done.stdout
+    assert "unset RELA_KERNEL" in done.stdout
+    assert done.stdout.rstrip().endswith("not ready")
+
+
+@pytest.mark.parametrize(
+    "error", ["OSError('libtorch.so: cannot open')", "RuntimeError('bad build')", "ImportError('no torch')"]
+)
+def test_torch_that_cannot_be_imported(tmp_path: Path, error: str):
+    (tmp_path / "torch.py").write_text(f"raise {error}\n")
+    done = rela("doctor", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "broken" in done.stdout
+    assert error.partition("'")[2].partition("'")[0] in done.stdout
+    assert "pip install --force-reinstall torch" in done.stdout
+    assert "reinstall entmax" not in done.stdout  # it only suffers from torch
+    assert done.stderr == ""
+
+
+def test_torch_that_is_missing(tmp_path: Path):
+    # A Python without site-packages, to which all packages but torch are put back one by one.
+    site = Path(sys.modules["pytest"].__file__ or "").parents[1]
+    for entry in site.iterdir():
+        if not entry.name.startswith("torch"):
+            (tmp_path / entry.name).symlink_to(entry)
+    source = Path(sys.modules["rela"].__file__ or "").parents[1]
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", "from rela.cli import main; main()", "doctor", "--json", "-"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{source}:{tmp_path}"},
+    )
+    facts = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert facts["torch"] is None
+    assert facts["kernels"] == []
+    assert [problem["remedy"] for problem in facts["problems"]] == ["pip install torch"]
+    assert "missing" in facts["problems"][0]["what"]
