@@ -17,6 +17,16 @@ Kind = Literal["encoder", "decoder", "cross"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 Chooser = Callable[[str, nn.Module], bool]
 
+_HOOKS: Final = (
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_is_full_backward_hook",
+)
 _CROSS_NAMES: Final = ("cross", "multihead_attn", "encoder_attn", "enc_dec", "encdec", "src_attn")
 
 
@@ -66,18 +76,27 @@ def convert(
             f"module: expected at least one nn.MultiheadAttention inside, got {type(module).__name__} without any"
         )
     chosen = [place for place in places if _is_chosen(place, where)]
+    if not chosen:
+        found = ", ".join(f"{place.name} ({place.kind or 'unknown kind'})" for place in places)
+        raise ValueError(
+            f"where: expected to choose at least one attention, got {where!r}, which chooses none of: {found}"
+        )
     swapped: dict[int, MultiheadAttention] = {}
-    for place in chosen:
+    conversions: list[Conversion] = []
+    for place in chosen:  # all are built before the first is put in: an error leaves the module as it was
         old = place.attention
-        if isinstance(old, MultiheadAttention) and old.attention == spec:
-            continue
-        if id(old) not in swapped:
+        if id(old) not in swapped and not (isinstance(old, MultiheadAttention) and old.attention == spec):
             swapped[id(old)] = new = _rebuild(old, spec, place.name)
-            if report is not None:
-                report(_describe(place, new))
-        if place.parent is None:
-            return swapped[id(old)]
-        setattr(place.parent, place.attribute, swapped[id(old)])
+            conversions.append(_describe(place, new))
+    if report is not None:
+        for conversion in conversions:
+            report(conversion)
+    for place in chosen:
+        new = swapped.get(id(place.attention))
+        if new is not None and place.parent is None:
+            return new
+        if new is not None:
+            setattr(place.parent, place.attribute, new)
     _leave_nested_path(module, set(map(id, swapped.values())))
     return module
 
@@ -97,10 +116,12 @@ class _Place:
             return "encoder"
         if isinstance(self.parent, nn.TransformerDecoderLayer):
             return "cross" if self.attribute == "multihead_attn" else "decoder"
-        name = self.name.lower()
-        if any(part in name for part in _CROSS_NAMES):
-            return "cross"
-        return "decoder" if "decoder" in name else "encoder" if "encoder" in name else None
+        for part in reversed(self.name.lower().split(".")):  # the nearest name that tells decides
+            if any(cross in part for cross in _CROSS_NAMES):
+                return "cross"
+            if ("decoder" in part) != ("encoder" in part):
+                return "decoder" if "decoder" in part else "encoder"
+        return None
 
 
 def _places(module: nn.Module) -> list[_Place]:
@@ -111,7 +132,7 @@ def _places(module: nn.Module) -> list[_Place]:
     return [
         _Place(f"{prefix}.{attribute}" if prefix else attribute, parent, attribute, child)
         for prefix, parent in module.named_modules(remove_duplicate=False)
-        for attribute, child in parent.named_children()
+        for attribute, child in parent._modules.items()  # pyright: ignore[reportPrivateUsage] (named_children leaves out second names)
         if isinstance(child, kinds)
     ]
 
@@ -124,17 +145,17 @@ def _is_chosen(place: _Place, where: Collection[str] | Chooser) -> bool:
         raise ValueError(f"where: expected kinds out of {', '.join(KINDS)}, or a function; got {sorted(wanted)}")
     if wanted == set(KINDS):
         return True
-    if place.kind is None and place.parent is not None:
+    if place.kind is None:
         raise ValueError(
-            f"where: cannot tell whether {place.name!r} is encoder, decoder or cross attention; pass a function of "
-            "(name, module) that says which to convert"
+            f"where: cannot tell whether {place.name or 'the module itself'!r} is encoder, decoder or cross attention; "
+            "pass a function of (name, module) that says which to convert"
         )
     return place.kind in wanted
 
 
 def _rebuild(old: nn.MultiheadAttention | MultiheadAttention, spec: AttentionSpec, name: str) -> MultiheadAttention:
     """Our module around the old one's parameters."""
-    if parametrize.is_parametrized(old):
+    if parametrize.is_parametrized(old) or parametrize.is_parametrized(old.out_proj):
         raise ValueError(
             f"{name or 'module'}: expected plain parameters, got parametrized ones; remove the parametrization "
             "(torch.nn.utils.parametrize.remove_parametrizations), convert, and add it again"
@@ -159,8 +180,10 @@ def _rebuild(old: nn.MultiheadAttention | MultiheadAttention, spec: AttentionSpe
         setattr(new, parameter, getattr(old, parameter))
     new.out_proj.weight, new.out_proj.bias = old.out_proj.weight, old.out_proj.bias
     new.reset_own_parameters(like.device)
-    for hooks in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
-        getattr(new, hooks).update(getattr(old, hooks))
+    for hooks in _HOOKS:  # the same dictionaries: handles go on to remove from them
+        setattr(new, hooks, getattr(old, hooks))
+    if isinstance(old, MultiheadAttention):
+        new.share_observers(old)
     return new.train(old.training)
 
 

@@ -20,8 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rela.attention import kernels
+from rela.attention.checks import by_head, check_alpha, checked_mask
 from rela.attention.maps import length_factor, map_scores
-from rela.attention.masks import Causal, Mask, causal_offset, split_mask
+from rela.attention.masks import Causal, Mask
 from rela.attention.norms import gated_layer_norm, gated_rms_norm, layer_norm, rms_norm
 from rela.attention.rates import null_rate, sparsity_rate
 from rela.attention.spec import AttentionSpec, MapName
@@ -103,7 +104,7 @@ def rela_attention(
     ``[..., Tq, H * d]``, and normed by ``norm`` (a :class:`rela.GatedRMSNorm` of that size, say).
     """
     spec = AttentionSpec(map="relu", scale=scale, length_power=length_power)
-    mask = _checked_mask(query, key, value, attn_mask, is_causal, enable_gqa)
+    mask = checked_mask(query, key, value, attn_mask, is_causal, enable_gqa)
     heads = attend(query, key, value, spec, mask, dropout_p=dropout_p, threshold=threshold).output
     return norm(concat_heads(heads)).to(query.dtype)
 
@@ -133,7 +134,8 @@ def attention(
     spec = AttentionSpec(map=map, scale=scale, length_power=length_power, topk=topk, negative_slope=negative_slope)
     if not spec.is_pointwise and (isinstance(threshold, Tensor) or threshold != 0):
         spec = AttentionSpec(map=map, threshold=1.0)  # raises, and says why
-    mask = _checked_mask(query, key, value, attn_mask, is_causal, enable_gqa)
+    check_alpha(alpha)
+    mask = checked_mask(query, key, value, attn_mask, is_causal, enable_gqa)
     attended = attend(
         query,
         key,
@@ -214,12 +216,14 @@ def attend(
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p: expected a probability between 0 and 1, got {dropout_p}")
     scale = spec.scale if spec.scale is not None else 1.0 / math.sqrt(max(query.shape[-1], 1))
-    threshold, alpha = _by_head(threshold), _by_head(alpha)
-    key, value = (_repeat_heads(t, query) for t in (key, value))
+    threshold, alpha = by_head("threshold", threshold, query), by_head("alpha", alpha, query)
     with _without_autocast(query.device):
         query, key, value = (_at_least_float32(t) for t in (query, key, value))
+        key, value = (_repeat_heads(t, query) for t in (key, value))
+        if mask.bias is not None:
+            mask = mask._replace(bias=mask.bias.to(query.dtype))
         if not need_weights and not need_scores:
-            if spec.map == "softmax":
+            if spec.map == "softmax" and (torch.compiler.is_compiling() or not kernels.traced_or_transformed()):
                 return Attended(_softmax_output(query, key, value, mask, scale, dropout_p), None, None)
             kernel = _relu_kernel(query, key, value, mask, threshold) if spec.map == "relu" else None
             if kernel is not None:
@@ -227,8 +231,8 @@ def attend(
                     kernel, query, key, value, mask, scale=scale, threshold=threshold, dropout_p=dropout_p
                 )
                 if spec.length_power != 0:
-                    allowed = mask.all_allowed(query.shape[-2], key.shape[-2], query.device)
-                    output = output * length_factor(spec.length_power, key.shape[-2], allowed, output)
+                    num_valid = mask.num_valid(query.shape[-2], key.shape[-2], query.device)
+                    output = output * length_factor(spec.length_power, num_valid, output.dtype)
                 return Attended(output, None, None)
         return _plain(query, key, value, spec, mask, scale, dropout_p, threshold, alpha)
 
@@ -266,6 +270,8 @@ def _softmax_output(query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale
     else:
         attn_mask = mask.bias.to(query.dtype)
         attn_mask = attn_mask if allowed is None else attn_mask.masked_fill(~allowed, -torch.inf)
+    assert attn_mask is not None
+    attn_mask = attn_mask[(None,) * (2 - attn_mask.dim())]
     output = F.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, scale=scale)
     if allowed is None:
         return output
@@ -284,73 +290,6 @@ def _relu_kernel(
     return kernels.attention_kernel(query, key, value)
 
 
-def _checked_mask(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None,
-    is_causal: Causal,
-    enable_gqa: bool,
-) -> Mask:
-    """The inputs' mask in our form, after everything about the inputs has been checked."""
-    _check_inputs(query, key, value, enable_gqa)
-    num_queries, num_keys = query.shape[-2], key.shape[-2]
-    mask = split_mask(attn_mask, true_means="allowed")
-    if attn_mask is not None:
-        full = (*_batch_shape(query, key), num_queries, num_keys)
-        try:
-            fits = torch.broadcast_shapes(attn_mask.shape, full) == torch.Size(full)
-        except RuntimeError:
-            fits = False
-        if not fits:
-            raise ValueError(
-                f"attn_mask: expected a shape that broadcasts to [..., H, Tq, Tk] = {full}, got "
-                f"{tuple(attn_mask.shape)}"
-            )
-    return mask._replace(causal_offset=causal_offset(is_causal, num_queries, num_keys))
-
-
-def _batch_shape(query: Tensor, key: Tensor) -> tuple[int, ...]:
-    if query.dim() < 3:
-        return ()
-    batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3])
-    heads = query.shape[-3] if query.shape[-3] != 1 else key.shape[-3]
-    return (*batch, heads)
-
-
-def _check_inputs(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
-    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
-    if not query.dim() == key.dim() == value.dim() or query.dim() < 2:
-        raise ValueError(f"expected query, key and value [..., H, T, d] with equally many dimensions, got {shapes}")
-    if not query.dtype == key.dtype == value.dtype or not query.is_floating_point():
-        raise ValueError(
-            f"expected query, key and value of one float dtype, got {query.dtype}, {key.dtype} and {value.dtype}; "
-            "convert them with .to(query.dtype)"
-        )
-    if query.shape[-1] != key.shape[-1]:
-        raise ValueError(
-            f"expected queries and keys of one head size, got {query.shape[-1]} and {key.shape[-1]}: {shapes}"
-        )
-    if key.shape[-2] != value.shape[-2]:
-        raise ValueError(f"expected as many keys as values, got {key.shape[-2]} and {value.shape[-2]}: {shapes}")
-    if query.dim() >= 3 and query.shape[-3] != key.shape[-3]:
-        groups, rest = divmod(query.shape[-3], max(key.shape[-3], 1))
-        if not enable_gqa and key.shape[-3] != 1 and query.shape[-3] != 1:
-            raise ValueError(
-                f"expected as many key heads as query heads, got {query.shape[-3]} and {key.shape[-3]}: {shapes}; "
-                "for grouped-query attention pass enable_gqa=True"
-            )
-        if enable_gqa and (rest or groups == 0):
-            raise ValueError(
-                f"enable_gqa: expected the query heads to be a multiple of the key heads, got {query.shape[-3]} and "
-                f"{key.shape[-3]}"
-            )
-    try:
-        torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
-    except RuntimeError:
-        raise ValueError(f"expected batch dimensions that broadcast, got {shapes}") from None
-
-
 def _repeat_heads(tensor: Tensor, query: Tensor) -> Tensor:
     """Grouped-query attention: each key head serves a group of neighbouring query heads."""
     if query.dim() < 3 or tensor.shape[-3] == query.shape[-3] or query.shape[-3] == 1:
@@ -358,16 +297,17 @@ def _repeat_heads(tensor: Tensor, query: Tensor) -> Tensor:
     return tensor.repeat_interleave(query.shape[-3] // tensor.shape[-3], dim=-3)
 
 
-def _by_head(value: float | Tensor) -> float | Tensor:
-    return value[:, None, None] if isinstance(value, Tensor) and value.dim() == 1 else value
-
-
 def _at_least_float32(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
+def autocast_enabled(device: torch.device) -> bool:
+    """True inside torch.autocast for this kind of device."""
+    return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+
+
 def _without_autocast(device: torch.device) -> contextlib.AbstractContextManager[object]:
     """Autocast would turn our float32 products back into half precision."""
-    if torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type):
+    if autocast_enabled(device):
         return torch.autocast(device.type, enabled=False)
     return contextlib.nullcontext()

@@ -7,13 +7,16 @@ are masked before it, and a row without a valid key is all zeros, never NaN and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import torch
 import torch.nn.functional as F
+from entmax.activations import Entmax15Function, SparsemaxFunction
+from entmax.root_finding import EntmaxBisectFunction
 from torch import Tensor
 
 from rela.attention import kernels
+from rela.attention.masks import Mask
 from rela.attention.spec import AttentionSpec, MapName
 
 # alpha = ALPHA_MIN + (2 - ALPHA_MIN) * sigmoid(logit): near 1 the bisection divides by alpha - 1.
@@ -38,7 +41,8 @@ def map_scores(
         weights = _POINTWISE[spec.map](scores, spec)
         weights = weights if allowed is None else weights.masked_fill(~allowed, 0.0)
         if spec.length_power != 0:
-            weights = weights * length_factor(spec.length_power, scores.shape[-1], allowed, scores)
+            num_valid = Mask(allowed).num_valid(scores.shape[-2], scores.shape[-1], scores.device)
+            weights = weights * length_factor(spec.length_power, num_valid, scores.dtype)
         return weights
     if scores.shape[-1] == 0:
         return scores
@@ -49,12 +53,11 @@ def map_scores(
     return _entmax_family(spec.map, scores, allowed, alpha)
 
 
-def length_factor(power: float, num_keys: int, allowed: Tensor | None, like: Tensor) -> Tensor | float:
-    """``n ** -power`` for each query, ``n`` its number of valid keys: a number, or ``[..., Tq, 1]``."""
-    if allowed is None:
-        return max(num_keys, 1) ** -power
-    num_valid = allowed.expand(*allowed.shape[:-1], num_keys).sum(-1, keepdim=True)
-    return num_valid.clamp_min(1).to(like.dtype).pow(-power)
+def length_factor(power: float, num_valid: Tensor | int, dtype: torch.dtype) -> Tensor | float:
+    """``n ** -power``, ``n`` the number of valid keys of a query."""
+    if isinstance(num_valid, Tensor):
+        return num_valid.clamp_min(1).to(dtype).pow(-power)
+    return max(num_valid, 1) ** -power
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
@@ -72,10 +75,9 @@ def alpha_from_logit(logit: Tensor) -> Tensor:
 
 def _largest(scores: Tensor, allowed: Tensor | None, k: int) -> Tensor | None:
     """Where a score is among the row's ``k`` largest allowed ones; ties with the last are all in."""
-    if k >= scores.shape[-1]:
-        return allowed
     filled = scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)
-    smallest = filled.detach().topk(k, dim=-1).values[..., -1:]
+    # Padded rather than asked for its length: torch.export then leaves the length open.
+    smallest = F.pad(filled.detach(), (0, k), value=-torch.inf).topk(k, dim=-1).values[..., -1:]
     largest = filled >= smallest
     return largest if allowed is None else largest & allowed
 
@@ -100,58 +102,85 @@ def _entmax_family(name: MapName, scores: Tensor, allowed: Tensor | None, alpha:
     if kernels.traced_or_transformed():
         weights = _entmax_by_formula(name, shifted, _like(alpha, shifted))
     else:
-        weights = _entmax_by_package(name, shifted, _like(alpha, shifted))
+        weights = _Entmax.apply(name, shifted, _like(alpha, shifted))  # pyright: ignore[reportAssignmentType]
     return weights if allowed is None else weights.masked_fill(~allowed, 0.0)
 
 
-def _entmax_by_package(name: MapName, scores: Tensor, alpha: Tensor) -> Tensor:
-    import entmax  # loading it takes a while, and most attentions never need it
+class _Entmax(torch.autograd.Function):
+    """The entmax package, which computes NaN for second derivatives; those come from the formula below instead."""
 
+    @staticmethod
+    def forward(ctx: Any, name: MapName, scores: Tensor, alpha: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        weights = _package_weights(name, scores, alpha)
+        ctx.save_for_backward(scores, alpha, weights)
+        ctx.name = name
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        scores, alpha, weights = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            output = _entmax_by_formula(ctx.name, scores, alpha)
+            wanted = [t for t in (scores, alpha) if t.requires_grad]
+            found = iter(torch.autograd.grad(output, wanted, grad_outputs[0], create_graph=True))
+            return (None, *(next(found) if t.requires_grad else None for t in (scores, alpha)))
+        notes = _Notes(weights, alpha, ctx.needs_input_grad[2])
+        if ctx.name == "sparsemax":
+            notes.save_for_backward((weights > 0).sum(-1, keepdim=True), weights)
+            return None, SparsemaxFunction.backward(notes, grad_outputs[0])[0], None
+        if ctx.name == "entmax15":
+            return None, Entmax15Function.backward(notes, grad_outputs[0])[0], None
+        d_scores, d_alpha = EntmaxBisectFunction.backward(notes, grad_outputs[0])[:2]
+        return None, d_scores, None if d_alpha is None else d_alpha.sum_to_size(alpha.shape)
+
+
+def _package_weights(name: MapName, scores: Tensor, alpha: Tensor) -> Tensor:
+    """The package's forward pass, which unlike its autograd functions can be traced."""
     if name == "sparsemax":
-        return entmax.sparsemax(scores, dim=-1)
+        return SparsemaxFunction.forward(_Notes(), scores, -1, None)
     if name == "entmax15":
-        return entmax.entmax15(scores, dim=-1)
+        return Entmax15Function.forward(_Notes(), scores, -1, None)
     exponent = alpha.expand(*scores.shape[:-1], 1)
-    return entmax.entmax_bisect(scores, exponent, dim=-1)  # pyright: ignore[reportArgumentType]
+    return EntmaxBisectFunction.forward(_Notes(), scores, exponent, -1)  # pyright: ignore[reportArgumentType]
 
 
 def _entmax_by_formula(name: MapName, scores: Tensor, alpha: Tensor) -> Tensor:
-    """The package's weights, with gradients that compilers and transforms can follow.
+    """The package's weights, with derivatives of first and second order that compilers and transforms can follow.
 
-    Weights are ``[(alpha - 1) s - tau]_+ ^ (1 / (alpha - 1))``. The package's autograd functions cannot be traced, but
-    their forward passes can: tau comes from there without a gradient, and one Newton step on "the weights sum to 1",
-    which leaves its value where it is, gives it the right derivatives with respect to scores and alpha.
+    Weights are ``[(alpha - 1) s - tau]_+ ^ (1 / (alpha - 1))``. The package finds tau, here without a gradient; Newton
+    steps on "the weights sum to 1" leave its value where it is and give it its derivatives: one step the first, a
+    second step the second.
     """
-    from entmax.activations import Entmax15Function, SparsemaxFunction
-    from entmax.root_finding import EntmaxBisectFunction
-
     power = 1.0 / (alpha - 1.0)
     scaled = (alpha - 1.0) * scores
     with torch.no_grad():
-        if name == "sparsemax":
-            found = SparsemaxFunction.forward(_Context(), scores, -1, None)
-        elif name == "entmax15":
-            found = Entmax15Function.forward(_Context(), scores, -1, None)
-        else:
-            exponent = alpha.expand(*scores.shape[:-1], 1)
-            found = EntmaxBisectFunction.forward(_Context(), scores, exponent, -1)  # pyright: ignore[reportArgumentType]
+        found = _package_weights(name, scores, alpha)
         support = found > 0
-        largest = found.amax(-1, keepdim=True)
-        tau = scaled.amax(-1, keepdim=True) - largest.pow(alpha - 1.0)
+        tau = scaled.amax(-1, keepdim=True) - found.amax(-1, keepdim=True).pow(alpha - 1.0)
         above = torch.where(support, scaled - tau, 1.0).clamp_min(torch.finfo(scores.dtype).tiny)
         slope = torch.where(support, power * above.pow(power - 1.0), 0.0).sum(-1, keepdim=True)
-    tau = tau.detach()
-    excess = torch.where(support, torch.where(support, scaled - tau, 1.0).clamp_min(0.0).pow(power), 0.0)
-    tau = tau + (excess.sum(-1, keepdim=True) - 1.0) / slope.detach()
-    above = torch.where(support, scaled - tau, 1.0).clamp_min(0.0)
-    return torch.where(support, above.pow(power), 0.0)
+    tau, slope = tau.detach(), slope.detach()
+
+    def weights(tau: Tensor) -> Tensor:
+        return torch.where(support, torch.where(support, scaled - tau, 1.0).clamp_min(0.0).pow(power), 0.0)
+
+    for _ in range(2):
+        tau = tau + (weights(tau).sum(-1, keepdim=True) - 1.0) / slope
+    return weights(tau)
 
 
-class _Context:
-    """What a forward pass of the entmax package writes its notes on; nobody reads them."""
+class _Notes:
+    """The ``ctx`` that the package's passes write on and read from."""
+
+    def __init__(self, weights: Tensor | None = None, alpha: Tensor | None = None, wants_alpha: bool = False) -> None:
+        self.saved_tensors = () if weights is None else (weights,)
+        self.alpha = alpha
+        self.dim = -1
+        self.needs_input_grad = (True, wants_alpha)
 
     def save_for_backward(self, *tensors: Tensor) -> None:
-        """Forget them."""
+        """Keep them for the backward pass."""
+        self.saved_tensors = tensors
 
 
 def _like(value: Tensor | float, other: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 Causal = bool | Literal["bottom-right"]
@@ -34,6 +35,28 @@ class Mask(NamedTuple):
             return self.allowed
         triangle = causal_mask(num_queries, num_keys, self.causal_offset, device)
         return triangle if self.allowed is None else self.allowed & triangle
+
+    def num_valid(self, num_queries: int, num_keys: int, device: torch.device) -> Tensor | int:
+        """How many keys each query may see: a number for all, or ``[..., Tq or 1, 1]``.
+
+        Takes memory of the order of ``allowed`` itself, never of Tq x Tk for a causal or a padding mask.
+        """
+        if self.causal_offset is None:
+            return num_keys if self.allowed is None else _count(self.allowed, num_keys)
+        ends = (torch.arange(1, num_queries + 1, device=device) + self.causal_offset).clamp(0, num_keys)
+        if self.allowed is None:
+            return ends.unsqueeze(-1)
+        if self.allowed.dim() < 2 or self.allowed.shape[-2] == 1:  # the same keys for all queries
+            keys = self.allowed.expand(*self.allowed.shape[:-1], num_keys)
+            counts = F.pad(keys.cumsum(-1), (1, 0)).movedim(-1, 0)[ends].movedim(0, -1)  # [..., 1, Tq]
+            return counts.unsqueeze(-1) if counts.dim() < 2 else counts.transpose(-2, -1)
+        allowed = self.all_allowed(num_queries, num_keys, device)
+        assert allowed is not None
+        return _count(allowed, num_keys)
+
+
+def _count(allowed: Tensor, num_keys: int) -> Tensor:
+    return allowed.expand(*allowed.shape[:-1], num_keys).sum(-1, keepdim=True)
 
 
 def causal_mask(num_queries: int, num_keys: int, offset: int, device: torch.device) -> Tensor:
@@ -79,6 +102,33 @@ def merge_masks(first: Mask, second: Mask) -> Mask:
         _combine(first.bias, second.bias, torch.add),
         min(offsets) if offsets else None,
     )
+
+
+def module_mask(
+    key_padding_mask: Tensor | None, attn_mask: Tensor | None, is_causal: Causal, sizes: tuple[int, int, int, int]
+) -> Mask:
+    """The two masks of torch.nn.MultiheadAttention (True = not allowed) as one; ``sizes`` are B, H, Tq and Tk."""
+    batch, num_heads, num_queries, num_keys = sizes
+    padding = places = Mask()
+    if key_padding_mask is not None:
+        if key_padding_mask.shape != (batch, num_keys):
+            raise ValueError(
+                f"key_padding_mask: expected shape [B, Tk] = {(batch, num_keys)}, got {tuple(key_padding_mask.shape)}"
+            )
+        padding = split_mask(key_padding_mask[:, None, None, :], true_means="forbidden")
+    if attn_mask is not None:
+        whole = (batch * num_heads, num_queries, num_keys)
+        if attn_mask.shape == (num_queries, num_keys):
+            attn_mask = attn_mask[None, None]
+        elif attn_mask.shape == whole:
+            attn_mask = attn_mask.unflatten(0, (batch, num_heads))
+        else:
+            raise ValueError(
+                f"attn_mask: expected shape [Tq, Tk] = {whole[1:]} or [B*H, Tq, Tk] = {whole}, got "
+                f"{tuple(attn_mask.shape)}"
+            )
+        places = split_mask(attn_mask, true_means="forbidden")
+    return merge_masks(padding, places)._replace(causal_offset=causal_offset(is_causal, num_queries, num_keys))
 
 
 def _combine(a: Tensor | None, b: Tensor | None, op: Callable[[Tensor, Tensor], Tensor]) -> Tensor | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -13,9 +14,9 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from rela.attention import nested
-from rela.attention.functional import Attended, attend, concat_heads
+from rela.attention.functional import Attended, attend, autocast_enabled, concat_heads
 from rela.attention.maps import ALPHA_MIN, alpha_from_logit
-from rela.attention.masks import Causal, Mask, causal_offset, merge_masks, split_mask
+from rela.attention.masks import Causal, Mask, module_mask
 from rela.attention.norms import build_norm
 from rela.attention.spec import AttentionSpec, resolve
 
@@ -116,7 +117,7 @@ class MultiheadAttention(nn.Module):
         self.dropout = dropout
         self.batch_first = batch_first
         self.add_zero_attn = add_zero_attn
-        self._observers: dict[int, Observer] = {}
+        self._observers: OrderedDict[int, Observer] = OrderedDict()  # handles hold it weakly: not a plain dict
 
         def parameter(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
@@ -134,7 +135,7 @@ class MultiheadAttention(nn.Module):
         self.norm = build_norm(self.attention, embed_dim, self.head_dim, device=device, dtype=dtype)
         self.threshold = parameter(num_heads) if self.attention.learn_threshold else None
         self.alpha_logit = parameter(num_heads) if self.attention.map == "entmax" else None
-        self.reset_own_parameters()
+        self._reset_by_head()
 
     def reset_parameters(self) -> None:
         """Start anew: the projections as torch's module does, then what the attention brings."""
@@ -152,6 +153,9 @@ class MultiheadAttention(nn.Module):
             parameter = getattr(self, name)
             if parameter is not None and device is not None:
                 setattr(self, name, nn.Parameter(torch.empty_like(parameter, device=device)))
+        self._reset_by_head()
+
+    def _reset_by_head(self) -> None:
         if self.threshold is not None:
             nn.init.constant_(self.threshold, self.attention.threshold)
         if self.alpha_logit is not None:
@@ -198,6 +202,7 @@ class MultiheadAttention(nn.Module):
         if query.is_nested or key.is_nested or value.is_nested:
             return self._forward_nested(query, key, value, key_padding_mask, need_weights, attn_mask, is_causal)
         _check_dims(query, key, value)
+        self._check_dtypes(query=query, key=key, value=value)
         batched = query.dim() == 3
         query, key, value = self._to_batch_first(query, key, value, batched)
         self._check_sizes(query, key, value)
@@ -217,6 +222,7 @@ class MultiheadAttention(nn.Module):
     def project_keys_values(self, key: Tensor, value: Tensor | None = None) -> KeyValues:
         """Project a memory ``[B, Tk, E]`` once, to :meth:`attend` to it many times."""
         value = key if value is None else value
+        self._check_dtypes(key=key, value=value)
         if (
             key.dim() != 3
             or key.shape[:2] != value.shape[:2]
@@ -253,6 +259,7 @@ class MultiheadAttention(nn.Module):
                 f"query: expected [B, T, {self.embed_dim}] with the memory's batch of {memory.keys.shape[0]}, got "
                 f"{tuple(query.shape)}"
             )
+        self._check_dtypes(query=query)
         weights, biases = self._in_projections()
         heads = self._split_heads(F.linear(query, weights[0], biases[0]))
         mask = self._mask(key_padding_mask, attn_mask, is_causal, query, memory.length)
@@ -287,6 +294,10 @@ class MultiheadAttention(nn.Module):
         handle = RemovableHandle(self._observers)
         self._observers[handle.id] = observer
         return handle
+
+    def share_observers(self, other: MultiheadAttention) -> None:
+        """Have the same observers as another module; their handles remove from both."""
+        self._observers = other._observers
 
     # ------------------------------------------------------------------ inside
 
@@ -369,37 +380,10 @@ class MultiheadAttention(nn.Module):
         )
 
     def _mask(
-        self,
-        key_padding_mask: Tensor | None,
-        attn_mask: Tensor | None,
-        is_causal: Causal,
-        query: Tensor,
-        num_keys: int,
+        self, key_padding_mask: Tensor | None, attn_mask: Tensor | None, is_causal: Causal, query: Tensor, num_keys: int
     ) -> Mask:
-        """torch's two masks (True = not allowed) as one of ours, ``[B, H, Tq, Tk]``."""
-        batch, num_queries = query.shape[:2]
-        padding = Mask()
-        if key_padding_mask is not None:
-            if key_padding_mask.shape != (batch, num_keys):
-                raise ValueError(
-                    f"key_padding_mask: expected shape [B, Tk] = {(batch, num_keys)}, got "
-                    f"{tuple(key_padding_mask.shape)}"
-                )
-            padding = split_mask(key_padding_mask[:, None, None, :], true_means="forbidden")
-        places = Mask()
-        if attn_mask is not None:
-            whole = (batch * self.num_heads, num_queries, num_keys)
-            if attn_mask.shape == (num_queries, num_keys):
-                attn_mask = attn_mask[None, None]
-            elif attn_mask.shape == whole:
-                attn_mask = attn_mask.unflatten(0, (batch, self.num_heads))
-            else:
-                raise ValueError(
-                    f"attn_mask: expected shape [Tq, Tk] = {whole[1:]} or [B*H, Tq, Tk] = {whole}, got "
-                    f"{tuple(attn_mask.shape)}"
-                )
-            places = split_mask(attn_mask, true_means="forbidden")
-        return merge_masks(padding, places)._replace(causal_offset=causal_offset(is_causal, num_queries, num_keys))
+        sizes = (query.shape[0], self.num_heads, query.shape[1], num_keys)
+        return module_mask(key_padding_mask, attn_mask, is_causal, sizes)
 
     def _to_batch_first(
         self, query: Tensor, key: Tensor, value: Tensor, batched: bool
@@ -414,6 +398,16 @@ class MultiheadAttention(nn.Module):
         turned_query = turn(query)
         turned_key = turned_query if key is query else turn(key)
         return turned_query, turned_key, turned_key if value is key else turn(value)
+
+    def _check_dtypes(self, **inputs: Tensor) -> None:
+        want = self.out_proj.weight.dtype
+        got = {name: x.dtype for name, x in inputs.items()}
+        casts = any(autocast_enabled(x.device) for x in inputs.values())
+        if any(dtype != want and not (casts and dtype.is_floating_point) for dtype in got.values()):
+            raise ValueError(
+                f"expected {', '.join(got)} of the module's dtype {want}, got {', '.join(map(str, got.values()))}; "
+                f"convert them with .to({want}), or the module with .to(query.dtype)"
+            )
 
     def _check_sizes(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         sizes = (query.shape[-1], key.shape[-1], value.shape[-1])

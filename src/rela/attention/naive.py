@@ -84,7 +84,7 @@ def naive_map(scores: Tensor, spec: AttentionSpec, threshold: Tensor | float, al
             x = scores - threshold
             weights = torch.where(x > 0, x, spec.negative_slope * x)
         case "sigmoid":
-            weights = 1 / (1 + torch.exp(threshold - scores))
+            weights = torch.sigmoid(scores - threshold)
     return weights / scores.numel() ** spec.length_power
 
 
@@ -100,7 +100,7 @@ def naive_norm(x: Tensor, spec: AttentionSpec, parameters: dict[str, Tensor]) ->
     else:
         y = x / ((x**2).mean(-1, keepdim=True) + spec.eps) ** 0.5 * weight
     if spec.norm in ("gated-rmsnorm", "gated-layernorm"):
-        y = y / (1 + torch.exp(-parameters["gate"].double() * x))
+        y = y * torch.sigmoid(parameters["gate"].double() * x)
     return y
 
 

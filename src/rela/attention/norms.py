@@ -20,7 +20,7 @@ Init = Literal["ones", "xavier"]
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
     """``x / sqrt(mean(x^2) + eps) * weight`` over the last dimension."""
-    wide = _at_least_float32(x)
+    wide = _checked(x, eps, weight)
     kernel = kernels.norm_kernel(wide, weight)
     if kernel is not None:
         return kernels.rms_norm(kernel, wide, weight, None, eps, fallback=_rms_norm).to(x.dtype)
@@ -29,7 +29,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
 
 def gated_rms_norm(x: Tensor, weight: Tensor, gate: Tensor, eps: float = 1e-6) -> Tensor:
     """``sigmoid(gate * x) * rms_norm(x, weight)``: the gate reads ``x`` before it is normalised."""
-    wide = _at_least_float32(x)
+    wide = _checked(x, eps, weight, gate)
     kernel = kernels.norm_kernel(wide, weight, gate)
     if kernel is not None:
         return kernels.rms_norm(kernel, wide, weight, gate, eps, fallback=_rms_norm).to(x.dtype)
@@ -38,13 +38,13 @@ def gated_rms_norm(x: Tensor, weight: Tensor, gate: Tensor, eps: float = 1e-6) -
 
 def gated_layer_norm(x: Tensor, weight: Tensor, bias: Tensor, gate: Tensor, eps: float = 1e-6) -> Tensor:
     """``sigmoid(gate * x) * layer_norm(x)``; it re-centres, so a null row does not stay zero."""
-    wide = _at_least_float32(x)
+    wide = _checked(x, eps, weight, bias, gate)
     return (torch.sigmoid(gate * wide) * layer_norm(wide, weight, bias, eps)).to(x.dtype)
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-6) -> Tensor:
     """torch's LayerNorm over the last dimension, safe for rows whose squares overflow."""
-    wide = _at_least_float32(x)
+    wide = _checked(x, eps, weight, bias)
     centred = wide - wide.mean(-1, keepdim=True)
     return (_unit_rms(centred, eps) * weight + bias).to(x.dtype)
 
@@ -61,8 +61,24 @@ def _unit_rms(x: Tensor, eps: float) -> Tensor:
     return small * torch.rsqrt(small.square().mean(-1, keepdim=True) + eps * factor.square())
 
 
-def _at_least_float32(x: Tensor) -> Tensor:
+def _checked(x: Tensor, eps: float, *parameters: Tensor) -> Tensor:
+    """``x`` in float32 at least, after it, eps and the parameters have been checked."""
+    _check_eps(eps)
+    if not x.is_floating_point():
+        raise ValueError(f"x: expected a float dtype, got {x.dtype}; convert it with x.float()")
+    size = x.shape[-1:]
+    if any(parameter.shape != size for parameter in parameters):
+        shapes = ", ".join(str(tuple(parameter.shape)) for parameter in parameters)
+        raise ValueError(
+            f"expected a last dimension of the size of the norm's parameters, {shapes}, got x {tuple(x.shape)}; "
+            "concatenate the heads before the norm"
+        )
     return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
+def _check_eps(eps: float) -> None:
+    if not eps >= 1e-6:
+        raise ValueError(f"eps: expected at least 1e-6 (smaller ones explode gradients at null rows), got {eps}")
 
 
 class _Norm(nn.Module):
@@ -72,22 +88,13 @@ class _Norm(nn.Module):
         super().__init__()
         if dim < 1:
             raise ValueError(f"dim: expected the size of the last dimension, at least 1, got {dim}")
-        if eps < 1e-6:
-            raise ValueError(f"eps: expected at least 1e-6 (smaller ones explode gradients at null rows), got {eps}")
+        _check_eps(eps)
         self.dim = dim
         self.eps = eps
         self.weight = nn.Parameter(torch.empty(dim, device=device, dtype=dtype))
 
     def extra_repr(self) -> str:
         return f"{self.dim}, eps={self.eps}"
-
-    def check(self, x: Tensor) -> None:
-        """Refuse an input whose last dimension is not the norm's."""
-        if x.shape[-1:] != (self.dim,):
-            raise ValueError(
-                f"{type(self).__name__}: expected a last dimension of {self.dim}, got shape {tuple(x.shape)}; "
-                "concatenate the heads before the norm"
-            )
 
 
 class RMSNorm(_Norm):
@@ -109,6 +116,8 @@ class RMSNorm(_Norm):
         super().__init__(dim, eps, device, dtype)
         if init not in ("ones", "xavier"):
             raise ValueError(f"init: expected 'ones' or 'xavier', got {init!r}")
+        if fan is not None and fan < 1:
+            raise ValueError(f"fan: expected at least 1, got {fan}")
         if fan is not None and init == "ones":
             raise ValueError("fan: only init='xavier' uses it; leave it out")
         self.init = init
@@ -123,7 +132,6 @@ class RMSNorm(_Norm):
             xavier_vector_(self.weight, self.fan)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check(x)
         return rms_norm(x, self.weight, self.eps)
 
 
@@ -148,7 +156,6 @@ class GatedRMSNorm(_Norm):
         xavier_vector_(self.gate)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check(x)
         return gated_rms_norm(x, self.weight, self.gate, self.eps)
 
 
@@ -177,7 +184,6 @@ class LayerNorm(_Norm):
             xavier_vector_(self.gate)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check(x)
         if self.gate is None:
             return layer_norm(x, self.weight, self.bias, self.eps)
         return gated_layer_norm(x, self.weight, self.bias, self.gate, self.eps)

@@ -29,7 +29,7 @@ class SparsityPenalty:
     def __init__(self, model: nn.Module, target: float, *, temperature: float = _TEMPERATURE) -> None:
         if not 0.0 <= target <= 1.0:
             raise ValueError(f"target: expected a sparsity rate between 0 and 1, got {target}")
-        if temperature <= 0:
+        if not temperature > 0:
             raise ValueError(f"temperature: expected a positive number, got {temperature}")
         found = [m for m in model.modules() if isinstance(m, MultiheadAttention)]
         watched = [m for m in found if m.attention.map in RECTIFIED_MAPS]

@@ -78,7 +78,7 @@ class AttentionSpec:
             )
         if self.topk < 1:
             raise ValueError(f"topk: expected at least 1 key, got {self.topk}")
-        if self.eps < 1e-6:
+        if not self.eps >= 1e-6:
             raise ValueError(
                 f"eps: expected at least 1e-6, got {self.eps}: smaller ones explode gradients at near-null rows"
             )
@@ -132,7 +132,7 @@ def resolve(attention: str | AttentionSpec, **changes: object) -> AttentionSpec:
 
     Keyword arguments change single fields: ``resolve("rela-g", threshold=0.5)``.
     """
-    spec = attention if isinstance(attention, AttentionSpec) else _parse(attention)
+    spec = attention if isinstance(attention, AttentionSpec) else _parse(str(attention))
     unknown = sorted(set(changes) - set(AttentionSpec.__dataclass_fields__))
     if unknown:
         known = ", ".join(AttentionSpec.__dataclass_fields__)
@@ -147,7 +147,7 @@ def _parse(name: str) -> AttentionSpec:
     if plus:
         return AttentionSpec(map=map_name, norm=norm_name)  # pyright: ignore[reportArgumentType]
     close = difflib.get_close_matches(name, PRESETS, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = f"; did you mean {close[0]!r}?" if close else "."
     raise ValueError(
         f"unknown attention {name!r}{hint} Known names: {', '.join(PRESETS)}; "
         f"or any map+norm of {', '.join(MAPS)} and {', '.join(NORMS)}"

@@ -64,6 +64,7 @@ def attention(
         results.append(
             {
                 "length": length,
+                "batch": setting.batch,
                 "signature": setting.signature,
                 "attentions": {
                     name: asdict(weights[name])
@@ -110,13 +111,13 @@ def _show(console: "Console", setting: "Setting", weights: Any, speeds: Any) -> 
 
     table = Table(
         title=f"T={setting.length}, batch {setting.batch}, d={setting.dim}, H={setting.num_heads}",
-        caption=f"speed: times torch's softmax, above 1 is faster; {setting.signature}",
+        caption=f"speeds are multiples of torch's own softmax attention: above 1 is faster\n{setting.signature}",
     )
     table.add_column("attention", no_wrap=True)
-    for column in ("sparsity", "null rate", "extra parameters"):
+    for column in ("sparsity", "null\nrate", "extra\nparams"):
         table.add_column(column, justify="right")
     for part, mode in speeds:
-        table.add_column(f"{part} {mode}", justify="right")
+        table.add_column(f"{part}\n{mode.replace('forward+backward', 'fwd+bwd')}", justify="right")
     for name, seen in weights.items():
         cells = [f"{seen.sparsity:.1%}", f"{seen.null_rate:.2%}", f"{seen.extra_parameters:,}"]
         cells += [f"{speed[name].median:.2f}x" for speed in speeds.values()]

@@ -1,0 +1,101 @@
+"""Refusing wrong inputs: what was expected, what came, what to do."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rela.attention.masks import Causal, Mask, causal_offset, split_mask
+
+
+def checked_mask(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: Causal, enable_gqa: bool
+) -> Mask:
+    """The mask in our form, after everything about the inputs ``[..., H, T, d]`` has been checked."""
+    _check_inputs(query, key, value, enable_gqa)
+    num_queries, num_keys = query.shape[-2], key.shape[-2]
+    mask = split_mask(attn_mask, true_means="allowed")
+    if attn_mask is not None:
+        full = (*_batch_shape(query, key), num_queries, num_keys)
+        if not _broadcasts(attn_mask.shape, full):
+            raise ValueError(
+                f"attn_mask: expected a shape that broadcasts to [..., H, Tq, Tk] = {full}, got "
+                f"{tuple(attn_mask.shape)}"
+            )
+    return mask._replace(causal_offset=causal_offset(is_causal, num_queries, num_keys))
+
+
+def by_head(name: str, number: float | Tensor, query: Tensor) -> float | Tensor:
+    """A number for all heads, or a tensor ``[H]`` with one for each, made to broadcast against the scores."""
+    if not isinstance(number, Tensor):
+        return number
+    number = number.to(query.dtype if query.dtype == torch.float64 else torch.float32)
+    num_heads = query.shape[-3] if query.dim() >= 3 else 1
+    if number.dim() == 1 and number.shape[0] == num_heads:
+        return number[:, None, None]
+    if number.dim() == 0 or number.shape == (num_heads, 1, 1):
+        return number
+    raise ValueError(
+        f"{name}: expected a number or a tensor with one for each of {num_heads} heads, got shape {tuple(number.shape)}"
+    )
+
+
+def check_alpha(alpha: float | Tensor) -> None:
+    """Refuse the alphas for which entmax is not defined."""
+    if not isinstance(alpha, Tensor) and not alpha > 1:
+        raise ValueError(f"alpha: expected more than 1 (1 is softmax, 2 is sparsemax), got {alpha}; use map='softmax'")
+
+
+def _check_inputs(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
+    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+    if not query.dim() == key.dim() == value.dim() or query.dim() < 2:
+        raise ValueError(f"expected query, key and value [..., H, T, d] with equally many dimensions, got {shapes}")
+    if not query.dtype == key.dtype == value.dtype or not query.is_floating_point():
+        raise ValueError(
+            f"expected query, key and value of one float dtype, got {query.dtype}, {key.dtype} and {value.dtype}; "
+            "convert them with .to(query.dtype)"
+        )
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            f"expected queries and keys of one head size, got {query.shape[-1]} and {key.shape[-1]}: {shapes}"
+        )
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"expected as many keys as values, got {key.shape[-2]} and {value.shape[-2]}: {shapes}")
+    if query.dim() >= 3:
+        _check_heads("key", query.shape[-3], key.shape[-3], enable_gqa, shapes)
+        _check_heads("value", query.shape[-3], value.shape[-3], enable_gqa, shapes)
+        if query.shape[-3] == 1:
+            _check_heads("value", key.shape[-3], value.shape[-3], False, shapes)
+    try:
+        torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
+    except RuntimeError:
+        raise ValueError(f"expected batch dimensions that broadcast, got {shapes}") from None
+
+
+def _check_heads(name: str, num_heads: int, num_others: int, enable_gqa: bool, shapes: str) -> None:
+    if num_others in (num_heads, 1) or num_heads == 1:
+        return
+    if not enable_gqa:
+        raise ValueError(
+            f"expected as many {name} heads as query heads, got {num_heads} and {num_others}: {shapes}; for "
+            "grouped-query attention pass enable_gqa=True"
+        )
+    if num_others == 0 or num_heads % num_others != 0:
+        raise ValueError(
+            f"enable_gqa: expected the number of query heads to be a multiple of the number of {name} heads, got "
+            f"{num_heads} and {num_others}"
+        )
+
+
+def _batch_shape(query: Tensor, key: Tensor) -> tuple[int, ...]:
+    if query.dim() < 3:
+        return ()
+    batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3])
+    return (*batch, query.shape[-3] if query.shape[-3] != 1 else key.shape[-3])
+
+
+def _broadcasts(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:
+    try:
+        return torch.broadcast_shapes(shape, full) == torch.Size(full)
+    except RuntimeError:
+        return False

@@ -1,0 +1,126 @@
+"""Writes what the documents show: the picture and the tables, from results that are committed as data.
+
+usage: python tools/make_documents.py [--weights]
+
+Reads docs/results/*.json; writes docs/figures/*.svg and the table in README.md. --weights: first computes
+docs/results/weights.json anew.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "results"
+TABLE_START = "<!-- speed table: tools/make_documents.py, from docs/results/bench-attention.json -->"
+TABLE_END = "<!-- end of the speed table -->"
+MAPS = ("softmax", "sparsemax", "relu")
+COLUMNS = ("sublayer forward", "sublayer forward+backward", "core forward", "core forward+backward")
+
+
+def compute_weights() -> dict[str, object]:
+    """The same scores under three maps: 9 queries, 12 keys, scores normal with mean -1.5 and deviation 1.5."""
+    import torch
+
+    from rela.attention.maps import map_scores
+    from rela.attention.spec import resolve
+
+    scores = torch.randn(9, 12, generator=torch.Generator().manual_seed(3)) * 1.5 - 1.5
+    weights = {name: map_scores(resolve(name), scores, None) for name in MAPS}
+    return {
+        "signature": "weights|scores:normal(-1.5,1.5)|Tq:9|Tk:12|seed:3",
+        "weights": {name: [[round(x, 4) for x in row] for row in w.tolist()] for name, w in weights.items()},
+    }
+
+
+def weights_figure(data: dict[str, dict[str, list[list[float]]]]) -> str:
+    """Three grids side by side: darker is more weight, a dot is exactly zero, a framed row attends to nothing."""
+    cell, gap, top = 20, 44, 34
+    titles = {"softmax": "softmax", "sparsemax": "sparsemax", "relu": "ReLA (ReLU)"}
+    rows, columns = len(data["weights"]["relu"]), len(data["weights"]["relu"][0])
+    panel = columns * cell
+    width, height = 3 * panel + 2 * gap + 20, top + rows * cell + 40
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        'font-family="system-ui, sans-serif" font-size="13">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+    for number, name in enumerate(MAPS):
+        grid = data["weights"][name]
+        left = 10 + number * (panel + gap)
+        largest = max(max(row) for row in grid)
+        zeros = sum(x == 0 for row in grid for x in row) / (rows * columns)
+        nulls = sum(all(x == 0 for x in row) for row in grid)
+        frames: list[str] = []
+        parts.append(f'<text x="{left}" y="20" font-weight="600" fill="#1f2937">{titles[name]}</text>')
+        for i, row in enumerate(grid):
+            for j, x in enumerate(row):
+                place = f'x="{left + j * cell}" y="{top + i * cell}" width="{cell - 1}" height="{cell - 1}"'
+                if x == 0:
+                    parts.append(f'<rect {place} fill="#f3f4f6"/>')
+                    centre = f'cx="{left + j * cell + cell / 2 - 0.5}" cy="{top + i * cell + cell / 2 - 0.5}"'
+                    parts.append(f'<circle {centre} r="1.5" fill="#9ca3af"/>')
+                else:
+                    strength = 0.12 + 0.88 * x / largest
+                    parts.append(f'<rect {place} fill="#1d4ed8" fill-opacity="{strength:.3f}"/>')
+            if all(x == 0 for x in row):
+                frame = f'x="{left - 2}" y="{top + i * cell - 2}" width="{panel + 3}" height="{cell + 3}"'
+                frames.append(f'<rect {frame} fill="none" stroke="#dc2626" stroke-width="2" rx="2"/>')
+        parts += frames
+        note = f"{zeros:.0%} exactly zero" + (f", {nulls} null queries" if nulls else "")
+        parts.append(f'<text x="{left}" y="{top + rows * cell + 22}" fill="#4b5563">{note}</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def speed_table(data: dict[str, Any]) -> str:
+    """Markdown: one row for each attention, two numbers (sublayer) for each length, then the core's."""
+    results = data["results"]
+    lengths = [result["length"] for result in results]
+    head = [f"T={length} {'/'.join(c.split()[1] for c in COLUMNS[:2])}" for length in lengths]
+    lines = [
+        "| attention | sparsity | "
+        + " | ".join(f"sublayer, {h}" for h in head)
+        + " | "
+        + " | ".join(f"core, {h}" for h in head)
+        + " |",
+        "|---|---|" + "---|" * (2 * len(lengths)),
+    ]
+    for name in results[0]["attentions"]:
+        row = [f"`{name}`", f"{results[-1]['attentions'][name]['sparsity']:.0%}"]
+        for columns in (COLUMNS[:2], COLUMNS[2:]):
+            for result in results:
+                speeds = (result["attentions"][name][column]["median"] for column in columns)
+                row.append(" / ".join(f"{speed:.2f}" for speed in speeds))
+        lines.append("| " + " | ".join(row) + " |")
+    signature = str(results[0]["signature"]).partition("|d:")[2]
+    tokens = results[0]["batch"] * results[0]["length"]
+    lines += ["", f"{tokens} tokens a batch, d:{signature}; medians of {_rounds(results)} interleaved rounds."]
+    return "\n".join(lines)
+
+
+def _rounds(results: list[dict[str, Any]]) -> int:
+    return int(max(a[COLUMNS[0]]["rounds"] for a in results[0]["attentions"].values()))
+
+
+def with_table(readme: str, table: str) -> str:
+    """README.md with the table between its marks."""
+    before, _, rest = readme.partition(TABLE_START)
+    _, _, after = rest.partition(TABLE_END)
+    return f"{before}{TABLE_START}\n{table}\n{TABLE_END}{after}"
+
+
+def main() -> None:
+    """Write all documents' pictures and tables."""
+    weights = RESULTS / "weights.json"
+    if "--weights" in sys.argv[1:]:
+        weights.write_text(json.dumps(compute_weights()) + "\n", encoding="utf-8")
+    figure = weights_figure(json.loads(weights.read_text(encoding="utf-8")))
+    (ROOT / "docs" / "figures" / "weights.svg").write_text(figure, encoding="utf-8")
+    speed = json.loads((RESULTS / "bench-attention.json").read_text(encoding="utf-8"))
+    readme = ROOT / "README.md"
+    readme.write_text(with_table(readme.read_text(encoding="utf-8"), speed_table(speed)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
