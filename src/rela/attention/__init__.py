@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rela.attention import naive as naive
     from rela.attention.conversion import Conversion as Conversion
     from rela.attention.conversion import convert as convert
-    from rela.attention.multihead import KeyValues as KeyValues
+    from rela.attention.key_values import KeyValues as KeyValues
     from rela.attention.multihead import MultiheadAttention as MultiheadAttention
     from rela.attention.multihead import Observation as Observation
     from rela.attention.norms import GatedRMSNorm as GatedRMSNorm
@@ -29,7 +29,7 @@ else:
         {
             "Conversion": "rela.attention.conversion",
             "convert": "rela.attention.conversion",
-            "KeyValues": "rela.attention.multihead",
+            "KeyValues": "rela.attention.key_values",
             "MultiheadAttention": "rela.attention.multihead",
             "Observation": "rela.attention.multihead",
             "GatedRMSNorm": "rela.attention.norms",

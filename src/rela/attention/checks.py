@@ -31,6 +31,8 @@ def by_head(name: str, number: float | Tensor, query: Tensor) -> float | Tensor:
         return number
     number = number.to(query.dtype if query.dtype == torch.float64 else torch.float32)
     num_heads = query.shape[-3] if query.dim() >= 3 else 1
+    if query.dim() < 3 and number.numel() == 1:
+        return number.reshape(())
     if number.dim() == 1 and number.shape[0] == num_heads:
         return number[:, None, None]
     if number.dim() == 0 or number.shape == (num_heads, 1, 1):
@@ -44,6 +46,30 @@ def check_alpha(alpha: float | Tensor) -> None:
     """Refuse the alphas for which entmax is not defined."""
     if not isinstance(alpha, Tensor) and not alpha > 1:
         raise ValueError(f"alpha: expected more than 1 (1 is softmax, 2 is sparsemax), got {alpha}; use map='softmax'")
+
+
+def check_batched(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Refuse inputs of a module that are neither all batched nor all unbatched."""
+    if not query.dim() == key.dim() == value.dim() or query.dim() not in (2, 3):
+        raise ValueError(
+            "expected query, key and value all batched (3 dimensions) or all unbatched (2), got shapes "
+            f"{tuple(query.shape)}, {tuple(key.shape)}, {tuple(value.shape)}"
+        )
+
+
+def check_sizes(query: Tensor, key: Tensor, value: Tensor, expected: tuple[int, int, int], batch_first: bool) -> None:
+    """Refuse inputs of a module, here ``[B, T, E]``, whose sizes are not the module's or do not fit each other."""
+    sizes = (query.shape[-1], key.shape[-1], value.shape[-1])
+    if sizes != expected:
+        names = ", ".join(f"{n}={size}" for n, size in zip(("embed_dim", "kdim", "vdim"), expected, strict=True))
+        raise ValueError(f"expected query, key and value of sizes {names}, got {sizes}")
+    if key.shape[:2] != value.shape[:2] or query.shape[0] != key.shape[0]:
+        layout = "[B, T, E]" if batch_first else "[T, B, E]"
+        raise ValueError(
+            f"expected {layout} inputs with one batch size, and as many keys as values; got (batch, length) query "
+            f"{tuple(query.shape[:2])}, key {tuple(key.shape[:2])}, value {tuple(value.shape[:2])}; "
+            f"is batch_first={batch_first} what you mean?"
+        )
 
 
 def _check_inputs(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:

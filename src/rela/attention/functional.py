@@ -1,6 +1,7 @@
 """Attention as pure functions, with the signature and the mask conventions of F.scaled_dot_product_attention.
 
-Queries, keys and values are ``[..., H, T, d]`` with any leading batch dimensions, which broadcast. A boolean mask is
+Queries, keys and values are ``[..., H, T, d]`` with any leading batch dimensions, which broadcast (or none; a single
+head may be ``[T, d]``). A boolean mask is
 True where a key may be seen; a float mask is added to the scores (-inf, or at most half the dtype's minimum, forbids).
 ``is_causal=True`` is torch's: query ``i`` sees the keys up to ``i``; ``is_causal="bottom-right"`` lets the last query
 see all keys, as decoding with a cache needs. Causal and given masks may be combined.
@@ -129,7 +130,8 @@ def attention(
 ) -> tuple[Tensor, Tensor | None]:
     """Attention by any map: ``(output, weights)``, the weights as they were before dropout.
 
-    ``threshold`` (pointwise maps) and ``alpha`` (``entmax``) may be tensors with one number for each head, ``[H]``.
+    ``threshold`` (pointwise maps) and ``alpha`` (``entmax``) may be tensors with one number for each head, ``[H]``;
+    ``alpha``, ``topk`` and ``negative_slope`` are read by the maps ``entmax``, ``topk`` and ``leaky`` alone.
     """
     spec = AttentionSpec(map=map, scale=scale, length_power=length_power, topk=topk, negative_slope=negative_slope)
     if not spec.is_pointwise and (isinstance(threshold, Tensor) or threshold != 0):

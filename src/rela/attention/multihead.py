@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from rela.attention import nested
+from rela.attention.checks import check_batched, check_sizes
 from rela.attention.functional import Attended, attend, autocast_enabled, concat_heads
+from rela.attention.key_values import KeyValues
 from rela.attention.maps import ALPHA_MIN, alpha_from_logit
 from rela.attention.masks import Causal, Mask, module_mask
 from rela.attention.norms import build_norm
@@ -23,27 +25,6 @@ from rela.attention.spec import AttentionSpec, resolve
 _OWN: Final = ("norm.", "threshold", "alpha_logit")
 _ALPHA_START: Final = 1.5
 _ALPHA_LOGIT_START: Final = math.log((_ALPHA_START - ALPHA_MIN) / (2.0 - _ALPHA_START))
-
-
-class KeyValues(NamedTuple):
-    """Keys and values after their projections, split into heads: ``[B, H, T, d]``."""
-
-    keys: Tensor
-    values: Tensor
-
-    @property
-    def length(self) -> int:
-        """How many positions there are."""
-        return self.keys.shape[-2]
-
-    def append(self, other: KeyValues) -> KeyValues:
-        """These positions followed by the other's."""
-        keys = torch.cat([self.keys, other.keys], dim=-2)
-        return KeyValues(keys, torch.cat([self.values, other.values], dim=-2))
-
-    def select(self, rows: Tensor) -> KeyValues:
-        """The batch rows with these indices, as beam search needs."""
-        return KeyValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
 
 
 class Observation(NamedTuple):
@@ -201,11 +182,11 @@ class MultiheadAttention(nn.Module):
         """
         if query.is_nested or key.is_nested or value.is_nested:
             return self._forward_nested(query, key, value, key_padding_mask, need_weights, attn_mask, is_causal)
-        _check_dims(query, key, value)
+        check_batched(query, key, value)
         self._check_dtypes(query=query, key=key, value=value)
         batched = query.dim() == 3
         query, key, value = self._to_batch_first(query, key, value, batched)
-        self._check_sizes(query, key, value)
+        check_sizes(query, key, value, (self.embed_dim, self.kdim, self.vdim), self.batch_first)
         projected, new = self._project(query, key, value)
         if not batched and key_padding_mask is not None:
             key_padding_mask = key_padding_mask.unsqueeze(0)
@@ -323,7 +304,7 @@ class MultiheadAttention(nn.Module):
         hidden = concat_heads(attended.output)  # [B, Tq, E]
         if self.norm is not None:
             hidden = self.norm(hidden)
-        output = F.linear(hidden.to(query.dtype), self.out_proj.weight, self.out_proj.bias)
+        output = self.out_proj(hidden.to(query.dtype))
         weights = attended.weights if need_weights else None
         return output, None if weights is None else weights.to(query.dtype)
 
@@ -409,21 +390,6 @@ class MultiheadAttention(nn.Module):
                 f"convert them with .to({want}), or the module with .to(query.dtype)"
             )
 
-    def _check_sizes(self, query: Tensor, key: Tensor, value: Tensor) -> None:
-        sizes = (query.shape[-1], key.shape[-1], value.shape[-1])
-        if sizes != (self.embed_dim, self.kdim, self.vdim):
-            raise ValueError(
-                f"expected query, key and value of sizes embed_dim={self.embed_dim}, kdim={self.kdim}, "
-                f"vdim={self.vdim}, got {sizes}"
-            )
-        layout = "[B, T, E]" if self.batch_first else "[T, B, E]"
-        if key.shape[:2] != value.shape[:2] or query.shape[0] != key.shape[0]:
-            raise ValueError(
-                f"expected {layout} inputs with one batch size, and as many keys as values; got (batch, length) query "
-                f"{tuple(query.shape[:2])}, key {tuple(key.shape[:2])}, value {tuple(value.shape[:2])}; "
-                f"is batch_first={self.batch_first} what you mean?"
-            )
-
     def _forward_nested(
         self,
         query: Tensor,
@@ -468,12 +434,4 @@ class MultiheadAttention(nn.Module):
             state_dict.update(own)
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
-
-
-def _check_dims(query: Tensor, key: Tensor, value: Tensor) -> None:
-    if not query.dim() == key.dim() == value.dim() or query.dim() not in (2, 3):
-        raise ValueError(
-            "expected query, key and value all batched (3 dimensions) or all unbatched (2), got shapes "
-            f"{tuple(query.shape)}, {tuple(key.shape)}, {tuple(value.shape)}"
         )

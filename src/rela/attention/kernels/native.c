@@ -18,7 +18,8 @@
 #define ROWS 6
 #endif
 #define COLS (2 * LANES)
-#define TILE_Q 96 /* a multiple of both 8 and 6 */
+#define TILE_Q 192 /* query rows of a tile, a multiple of both 8 and 6: many, since each tile packs the keys again */
+#define TILE_Q_BACKWARD 96
 #define TILE_K 64 /* a multiple of COLS */
 #define MAX_HEAD 128
 
@@ -144,6 +145,11 @@ static void pack_transposed(int count, int depth, const float *rows, int64_t str
         for (int i = j; i < TILE_K; i++) packed[k * TILE_K + i] = i < count ? rows[i * stride + k] : 0.0f;
 }
 
+/* Rows one after the other: in the tensors a head's rows lie far apart, and their addresses collide in the cache. */
+static void pack_rows(int count, int depth, const float *rows, int64_t stride, float *packed) {
+    for (int i = 0; i < count; i++) memcpy(packed + i * depth, rows + i * stride, sizeof(float) * (size_t)depth);
+}
+
 /* ------------------------------------------------------------------ attention */
 
 /* A tensor of four dimensions; a stride of 0 repeats, the last stride of q, k, v and the outputs is 1. */
@@ -225,33 +231,35 @@ static void drop(const Call *call, int64_t b, int64_t h, int64_t i0, int m, int6
 INLINE int smaller(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
 /* Query rows in a tile: as even as can be, so that no thread gets a small rest. */
-INLINE int64_t tile_rows(const Call *call) {
-    const int64_t tiles = (call->num_queries + TILE_Q - 1) / TILE_Q;
+INLINE int64_t tile_rows(const Call *call, int64_t most) {
+    const int64_t tiles = (call->num_queries + most - 1) / most;
     const int64_t rows = (call->num_queries + tiles - 1) / tiles;
     return (rows + ROWS - 1) / ROWS * ROWS;
 }
 
 static void forward_tiles(const Call *call, int64_t b, int64_t h, int64_t i0, int64_t rows) {
-    float packed[MAX_HEAD * TILE_K], tile[TILE_Q * TILE_K], sums[TILE_Q * MAX_HEAD];
-    const int m = smaller(rows, call->num_queries - i0), dim = (int)call->value_dim;
-    for (int i = 0; i < m; i++) memset(sums + i * MAX_HEAD, 0, sizeof(float) * (size_t)dim);
+    float keys[MAX_HEAD * TILE_K], values[TILE_K * MAX_HEAD];
+    float query[TILE_Q * MAX_HEAD], tile[TILE_Q * TILE_K], sums[TILE_Q * MAX_HEAD];
+    const int m = smaller(rows, call->num_queries - i0);
+    const int key_dim = (int)call->key_dim, value_dim = (int)call->value_dim;
+    pack_rows(m, key_dim, at(&call->query, b, h, i0), call->query.row, query);
+    memset(sums, 0, sizeof(float) * (size_t)(m * value_dim));
     for (int64_t j0 = 0; j0 < call->num_keys; j0 += TILE_K) {
-        const int n = smaller(TILE_K, call->num_keys - j0);
+        const int n = smaller(TILE_K, call->num_keys - j0), wide = (n + COLS - 1) / COLS * COLS;
         if (visible(call, i0, m, j0, n) == 0) break;
-        const int wide = (n + COLS - 1) / COLS * COLS;
-        pack_transposed(n, (int)call->key_dim, at(&call->key, b, h, j0), call->key.row, packed);
-        product(m, wide, (int)call->key_dim, at(&call->query, b, h, i0), call->query.row, 1, packed, TILE_K, tile,
-                TILE_K, 0);
+        pack_transposed(n, key_dim, at(&call->key, b, h, j0), call->key.row, keys);
+        pack_rows(n, value_dim, at(&call->value, b, h, j0), call->value.row, values);
+        product(m, wide, key_dim, query, key_dim, 1, keys, TILE_K, tile, TILE_K, 0);
         rectify(call, b, h, i0, m, j0, n, tile);
         if (call->dropout_p > 0) drop(call, b, h, i0, m, j0, n, tile);
-        product(m, dim, n, tile, TILE_K, 1, at(&call->value, b, h, j0), call->value.row, sums, MAX_HEAD, 1);
+        product(m, value_dim, n, tile, TILE_K, 1, values, value_dim, sums, value_dim, 1);
     }
     for (int i = 0; i < m; i++)
-        memcpy((float *)at(&call->output, b, h, i0 + i), sums + i * MAX_HEAD, sizeof(float) * (size_t)dim);
+        memcpy((float *)at(&call->output, b, h, i0 + i), sums + i * value_dim, sizeof(float) * (size_t)value_dim);
 }
 
 void rela_relu_forward(const Call *call) {
-    const int64_t rows = tile_rows(call), tiles = (call->num_queries + rows - 1) / rows;
+    const int64_t rows = tile_rows(call, TILE_Q), tiles = (call->num_queries + rows - 1) / rows;
     const int64_t tasks = call->num_batch * call->num_heads * tiles;
 #pragma omp parallel for num_threads((int)call->num_threads) schedule(static)
     for (int64_t task = 0; task < tasks; task++) {
@@ -262,27 +270,30 @@ void rela_relu_forward(const Call *call) {
 
 /* All of one head's gradients: d_query adds up over the tiles of keys, d_key and d_value over those of queries. */
 static void backward_head(const Call *call, int64_t b, int64_t h, double *d_threshold) {
-    float keys[MAX_HEAD * TILE_K], values[MAX_HEAD * TILE_K];
-    float tile[TILE_Q * TILE_K], d_tile[TILE_Q * TILE_K];
+    float keys_across[MAX_HEAD * TILE_K], values_across[MAX_HEAD * TILE_K], keys[TILE_K * MAX_HEAD];
+    float query[TILE_Q_BACKWARD * MAX_HEAD], d_out[TILE_Q_BACKWARD * MAX_HEAD];
+    float tile[TILE_Q_BACKWARD * TILE_K], d_tile[TILE_Q_BACKWARD * TILE_K];
     float d_keys[TILE_K * MAX_HEAD], d_values[TILE_K * MAX_HEAD];
     const int key_dim = (int)call->key_dim, value_dim = (int)call->value_dim;
-    const int64_t rows = tile_rows(call);
+    const int64_t rows = tile_rows(call, TILE_Q_BACKWARD);
     const float fold = d_threshold ? 1.0f : (float)call->scale; /* the threshold's gradient is not scaled */
     for (int64_t i = 0; i < call->num_queries; i++)
         memset((float *)at(&call->d_query, b, h, i), 0, sizeof(float) * (size_t)key_dim);
     for (int64_t j0 = 0; j0 < call->num_keys; j0 += TILE_K) {
         const int n = smaller(TILE_K, call->num_keys - j0), wide = (n + COLS - 1) / COLS * COLS;
-        memset(d_keys, 0, sizeof d_keys);
-        memset(d_values, 0, sizeof d_values);
-        pack_transposed(n, key_dim, at(&call->key, b, h, j0), call->key.row, keys);
-        pack_transposed(n, value_dim, at(&call->value, b, h, j0), call->value.row, values);
+        memset(d_keys, 0, sizeof(float) * (size_t)(n * key_dim));
+        memset(d_values, 0, sizeof(float) * (size_t)(n * value_dim));
+        pack_transposed(n, key_dim, at(&call->key, b, h, j0), call->key.row, keys_across);
+        pack_transposed(n, value_dim, at(&call->value, b, h, j0), call->value.row, values_across);
+        pack_rows(n, key_dim, at(&call->key, b, h, j0), call->key.row, keys);
         for (int64_t i0 = 0; i0 < call->num_queries; i0 += rows) {
             const int m = smaller(rows, call->num_queries - i0);
             if (visible(call, i0, m, j0, n) == 0) continue;
-            const float *query = at(&call->query, b, h, i0), *d_out = at(&call->output, b, h, i0);
-            product(m, wide, key_dim, query, call->query.row, 1, keys, TILE_K, tile, TILE_K, 0);
+            pack_rows(m, key_dim, at(&call->query, b, h, i0), call->query.row, query);
+            pack_rows(m, value_dim, at(&call->output, b, h, i0), call->output.row, d_out);
+            product(m, wide, key_dim, query, key_dim, 1, keys_across, TILE_K, tile, TILE_K, 0);
             rectify(call, b, h, i0, m, j0, n, tile);
-            product(m, wide, value_dim, d_out, call->output.row, 1, values, TILE_K, d_tile, TILE_K, 0);
+            product(m, wide, value_dim, d_out, value_dim, 1, values_across, TILE_K, d_tile, TILE_K, 0);
             /* A weight of 0 is a score at or below the threshold, or a masked place: no gradient either way. */
             for (int i = 0; i < m; i++) {
                 float *w = tile + i * TILE_K, *d = d_tile + i * TILE_K;
@@ -298,14 +309,14 @@ static void backward_head(const Call *call, int64_t b, int64_t h, double *d_thre
                         *d_threshold -= d_tile[i * TILE_K + j];
                         d_tile[i * TILE_K + j] *= (float)call->scale;
                     }
-            product(n, value_dim, m, tile, 1, TILE_K, d_out, call->output.row, d_values, MAX_HEAD, 1);
-            product(n, key_dim, m, d_tile, 1, TILE_K, query, call->query.row, d_keys, MAX_HEAD, 1);
-            product(m, key_dim, n, d_tile, TILE_K, 1, at(&call->key, b, h, j0), call->key.row,
-                    (float *)at(&call->d_query, b, h, i0), call->d_query.row, 1);
+            product(n, value_dim, m, tile, 1, TILE_K, d_out, value_dim, d_values, value_dim, 1);
+            product(n, key_dim, m, d_tile, 1, TILE_K, query, key_dim, d_keys, key_dim, 1);
+            product(m, key_dim, n, d_tile, TILE_K, 1, keys, key_dim, (float *)at(&call->d_query, b, h, i0),
+                    call->d_query.row, 1);
         }
         for (int j = 0; j < n; j++) {
-            memcpy((float *)at(&call->d_key, b, h, j0 + j), d_keys + j * MAX_HEAD, sizeof(float) * (size_t)key_dim);
-            memcpy((float *)at(&call->d_value, b, h, j0 + j), d_values + j * MAX_HEAD,
+            memcpy((float *)at(&call->d_key, b, h, j0 + j), d_keys + j * key_dim, sizeof(float) * (size_t)key_dim);
+            memcpy((float *)at(&call->d_value, b, h, j0 + j), d_values + j * value_dim,
                    sizeof(float) * (size_t)value_dim);
         }
     }
