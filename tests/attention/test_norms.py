@@ -300,3 +300,12 @@ def test_norms_under_autocast_equal_norms_without() -> None:
             with torch.autocast("cpu", dtype=dtype):
                 inside = norm(x)
             assert torch.equal(inside, norm(x))
+
+
+@pytest.mark.parametrize("name", ["native", "blocked", "naive"])
+def test_in_place_only_without_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELA_KERNEL", name)
+    norm, x = GatedRMSNorm(24), _draw(5, 24, dtype=torch.float32)
+    raises_naming(lambda: norm(x, inplace=True), "inplace", "no_grad")
+    with torch.no_grad():
+        torch.testing.assert_close(norm(x.clone(), inplace=True), norm(x))

@@ -19,7 +19,7 @@ from rela.attention.functional import Attended, attend, autocast_enabled, concat
 from rela.attention.key_values import KeyValues
 from rela.attention.maps import ALPHA_MIN, alpha_from_logit
 from rela.attention.masks import Causal, Mask, module_mask
-from rela.attention.norms import build_norm
+from rela.attention.norms import GatedRMSNorm, RMSNorm, build_norm
 from rela.attention.spec import AttentionSpec, resolve
 
 _OWN: Final = ("norm.", "threshold", "alpha_logit")
@@ -302,7 +302,9 @@ class MultiheadAttention(nn.Module):
         if observed:
             self._notify(attended, mask, query, memory)
         hidden = concat_heads(attended.output)  # [B, Tq, E]
-        if self.norm is not None:
+        if isinstance(self.norm, (RMSNorm, GatedRMSNorm)) and not torch.is_grad_enabled():
+            hidden = self.norm(hidden, inplace=True)  # nobody else has it
+        elif self.norm is not None:
             hidden = self.norm(hidden)
         output = self.out_proj(hidden.to(query.dtype))
         weights = attended.weights if need_weights else None

@@ -18,21 +18,27 @@ from rela.attention.spec import AttentionSpec
 Init = Literal["ones", "xavier"]
 
 
-def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
-    """``x / sqrt(mean(x^2) + eps) * weight`` over the last dimension."""
-    wide = _checked(x, eps, weight)
+def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, inplace: bool = False) -> Tensor:
+    """``x / sqrt(mean(x^2) + eps) * weight`` over the last dimension.
+
+    ``inplace`` allows to overwrite x, which saves memory; it is refused where gradients are recorded.
+    """
+    wide = _checked(x, eps, weight, inplace=inplace)
     kernel = kernels.norm_kernel(wide, weight)
     if kernel is not None:
-        return kernels.rms_norm(kernel, wide, weight, None, eps, fallback=_rms_norm).to(x.dtype)
+        return kernels.rms_norm(kernel, wide, weight, None, eps, formula=_rms_norm, inplace=inplace).to(x.dtype)
     return _rms_norm(wide, weight, None, eps).to(x.dtype)
 
 
-def gated_rms_norm(x: Tensor, weight: Tensor, gate: Tensor, eps: float = 1e-6) -> Tensor:
-    """``sigmoid(gate * x) * rms_norm(x, weight)``: the gate reads ``x`` before it is normalised."""
-    wide = _checked(x, eps, weight, gate)
+def gated_rms_norm(x: Tensor, weight: Tensor, gate: Tensor, eps: float = 1e-6, *, inplace: bool = False) -> Tensor:
+    """``sigmoid(gate * x) * rms_norm(x, weight)``: the gate reads ``x`` before it is normalised.
+
+    ``inplace`` allows to overwrite x, which saves memory; it is refused where gradients are recorded.
+    """
+    wide = _checked(x, eps, weight, gate, inplace=inplace)
     kernel = kernels.norm_kernel(wide, weight, gate)
     if kernel is not None:
-        return kernels.rms_norm(kernel, wide, weight, gate, eps, fallback=_rms_norm).to(x.dtype)
+        return kernels.rms_norm(kernel, wide, weight, gate, eps, formula=_rms_norm, inplace=inplace).to(x.dtype)
     return _rms_norm(wide, weight, gate, eps).to(x.dtype)
 
 
@@ -61,9 +67,11 @@ def _unit_rms(x: Tensor, eps: float) -> Tensor:
     return small * torch.rsqrt(small.square().mean(-1, keepdim=True) + eps * factor.square())
 
 
-def _checked(x: Tensor, eps: float, *parameters: Tensor) -> Tensor:
+def _checked(x: Tensor, eps: float, *parameters: Tensor, inplace: bool = False) -> Tensor:
     """``x`` in float32 at least, after it, eps and the parameters have been checked."""
     _check_eps(eps)
+    if inplace and torch.is_grad_enabled() and any(t.requires_grad for t in (x, *parameters)):
+        raise ValueError("inplace: expected a call without gradients, got one that records them; use torch.no_grad()")
     if not x.is_floating_point():
         raise ValueError(f"x: expected a float dtype, got {x.dtype}; convert it with x.float()")
     size = x.shape[-1:]
@@ -131,8 +139,8 @@ class RMSNorm(_Norm):
         else:
             xavier_vector_(self.weight, self.fan)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return rms_norm(x, self.weight, self.eps)
+    def forward(self, x: Tensor, *, inplace: bool = False) -> Tensor:
+        return rms_norm(x, self.weight, self.eps, inplace=inplace)
 
 
 class GatedRMSNorm(_Norm):
@@ -155,8 +163,8 @@ class GatedRMSNorm(_Norm):
         nn.init.ones_(self.weight)
         xavier_vector_(self.gate)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return gated_rms_norm(x, self.weight, self.gate, self.eps)
+    def forward(self, x: Tensor, *, inplace: bool = False) -> Tensor:
+        return gated_rms_norm(x, self.weight, self.gate, self.eps, inplace=inplace)
 
 
 class LayerNorm(_Norm):

@@ -345,10 +345,11 @@ void rela_dropout_factors(const Call *call) {
 
 /* ------------------------------------------------------------------ RMSNorm, plain (no gate: a null address) and gated */
 
-/* exp(x) to about 1e-7: 2^n times a polynomial; beyond float32's range it stays at the range's ends. */
+/* exp(x) to about 1e-7: 2^n times a polynomial; infinite above float32's range, at its lower end below it. */
 INLINE vec exp_of(vec x) {
     const vec top = splat(88.3f), bottom = splat(-87.3f);
-    x = pick(x > top, top, x);
+    const ivec too_large = x > top;
+    x = pick(too_large, top, x);
     x = pick(x < bottom, bottom, x);
     const vec shifter = splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to a whole number */
     const vec whole = (x * 1.44269504f + shifter) - shifter;
@@ -361,7 +362,7 @@ INLINE vec exp_of(vec x) {
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
     const ivec power = (__builtin_convertvector(whole, ivec) + 127) << 23;
-    return p * (vec)power;
+    return pick(too_large, splat(INFINITY), p * (vec)power);
 }
 
 INLINE vec sigmoid_of(vec x) { return 1.0f / (1.0f + exp_of(-x)); }
@@ -386,19 +387,30 @@ INLINE void store(float *p, vec x, int64_t left) {
         for (int i = 0; i < left; i++) p[i] = x[i];
 }
 
-/* y = sigmoid(gate x) x inverse weight, inverse = 1 / sqrt(mean x^2 + eps), which the backward pass wants too. */
+/* The sum of the squares of a row; in double if float32 would overflow. */
+INLINE double sum_of_squares(const float *x, int64_t dim) {
+    vec squares = {0};
+    for (int64_t k = 0; k < dim; k += LANES) {
+        const vec v = load(x + k, dim - k);
+        squares += v * v;
+    }
+    double total = sum_of(squares);
+    if (!(total < 1e30)) {
+        total = 0;
+        for (int64_t k = 0; k < dim; k++) total += (double)x[k] * x[k];
+    }
+    return total;
+}
+
+/* y = sigmoid(gate x) x inverse weight, inverse = 1 / sqrt(mean x^2 + eps), which the backward pass wants too; y may
+   be x. */
 void rela_rms_norm_forward(const float *x, const float *weight, const float *gate, float *y, float *inverse,
                            int64_t rows, int64_t dim, double eps, int64_t num_threads) {
 #pragma omp parallel for num_threads((int)num_threads) schedule(static)
     for (int64_t r = 0; r < rows; r++) {
         const float *in = x + r * dim;
         float *out = y + r * dim;
-        vec squares = {0};
-        for (int64_t k = 0; k < dim; k += LANES) {
-            const vec v = load(in + k, dim - k);
-            squares += v * v;
-        }
-        const float inv = (float)(1.0 / sqrt((double)sum_of(squares) / (double)dim + eps));
+        const float inv = (float)(1.0 / sqrt(sum_of_squares(in, dim) / (double)dim + eps));
         inverse[r] = inv;
         for (int64_t k = 0; k < dim; k += LANES) {
             const vec v = load(in + k, dim - k);

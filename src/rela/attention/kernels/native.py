@@ -75,10 +75,12 @@ class NativeNorm:
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
 
-    def forward(self, x: Tensor, weight: Tensor, gate: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
-        """The output, and the inverse root mean square of each row."""
+    def forward(
+        self, x: Tensor, weight: Tensor, gate: Tensor | None, eps: float, inplace: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """The output (in the memory of x, if that is contiguous), and the inverse root mean square of each row."""
         x, weight, gate = x.contiguous(), weight.contiguous(), None if gate is None else gate.contiguous()
-        output = torch.empty_like(x)
+        output = x if inplace else torch.empty_like(x)
         inverse = x.new_empty(x.shape[:-1])
         self._library.rela_rms_norm_forward(
             *_addresses(x, weight, gate, output, inverse), *_sizes(x), ctypes.c_double(eps), _num_threads()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 # Elements that one step of the PyTorch version works on: 512 KiB of float32.
 CHUNK_ELEMENTS: Final = 1 << 17
-# Rows longer than this go to the plain formula: the squares here would come near float32's limits.
+# The squares of longer rows come near float32's limits: they are summed in float64.
 LONGEST_ROW: Final = 1e12
 
 Formula = Callable[[Tensor, Tensor, Tensor | None, float], Tensor]
@@ -19,8 +19,10 @@ Formula = Callable[[Tensor, Tensor, Tensor | None, float], Tensor]
 class NormKernel(Protocol):
     """What a way to compute the norm must offer."""
 
-    def forward(self, x: Tensor, weight: Tensor, gate: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
-        """The output, and the inverse root mean square of each row, ``x.shape[:-1]``."""
+    def forward(
+        self, x: Tensor, weight: Tensor, gate: Tensor | None, eps: float, inplace: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """The output (in the memory of x, if that is contiguous), and the inverse root mean square of each row."""
         ...
 
     def backward(
@@ -31,36 +33,42 @@ class NormKernel(Protocol):
 
 
 def rms_norm(
-    kernel: NormKernel, x: Tensor, weight: Tensor, gate: Tensor | None, eps: float, *, fallback: Formula
+    kernel: NormKernel,
+    x: Tensor,
+    weight: Tensor,
+    gate: Tensor | None,
+    eps: float,
+    *,
+    formula: Formula,
+    inplace: bool = False,
 ) -> Tensor:
     """``x / sqrt(mean(x^2) + eps) * weight``, times ``sigmoid(gate * x)`` if there is a gate, for a CPU tensor.
 
-    Very long rows go to ``fallback``, the plain formula, which also serves second derivatives.
+    ``formula`` says the same in plain operations, for second derivatives. ``inplace`` may overwrite x, and is for calls
+    without gradients only.
     """
     if x.numel() == 0:
-        return fallback(x, weight, gate, eps)
-    output, inverse = _RMSNorm.apply(kernel, fallback, eps, x, weight, gate)  # pyright: ignore[reportGeneralTypeIssues]
-    if not bool(inverse.amin() > 1.0 / LONGEST_ROW):  # NaN too
-        return fallback(x, weight, gate, eps)
-    return output
+        return formula(x, weight, gate, eps)
+    if inplace:
+        return kernel.forward(x, weight, gate, eps, inplace=True)[0]
+    return _RMSNorm.apply(kernel, formula, eps, x, weight, gate)  # pyright: ignore[reportReturnType]
 
 
 class _RMSNorm(torch.autograd.Function):
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, kernel: NormKernel, fallback: Formula, eps: float, x: Tensor, weight: Tensor, gate: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+        ctx: Any, kernel: NormKernel, formula: Formula, eps: float, x: Tensor, weight: Tensor, gate: Tensor | None
+    ) -> Tensor:
         output, inverse = kernel.forward(x, weight, gate, eps)
         ctx.save_for_backward(x, weight, gate, inverse)
-        ctx.kernel, ctx.fallback, ctx.eps = kernel, fallback, eps
-        ctx.mark_non_differentiable(inverse)
-        return output, inverse
+        ctx.kernel, ctx.formula, ctx.eps = kernel, formula, eps
+        return output
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, gate, inverse = ctx.saved_tensors
         if torch.is_grad_enabled():
-            output = ctx.fallback(x, weight, gate, ctx.eps)
+            output = ctx.formula(x, weight, gate, ctx.eps)
             wanted = [t for t in (x, weight, gate) if t is not None and t.requires_grad]
             found = iter(torch.autograd.grad(output, wanted, grad_outputs[0], create_graph=True))
             grads = [next(found) if t is not None and t.requires_grad else None for t in (x, weight, gate)]
@@ -72,10 +80,16 @@ class _RMSNorm(torch.autograd.Function):
 class ChunkedNorm:
     """PyTorch operations on a few rows at a time."""
 
-    def forward(self, x: Tensor, weight: Tensor, gate: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, weight: Tensor, gate: Tensor | None, eps: float, inplace: bool = False
+    ) -> tuple[Tensor, Tensor]:
         """The output, and the inverse root mean square of each row."""
+        del inplace  # each step reads x again, so it needs memory of its own
         output = torch.empty_like(x, memory_format=torch.contiguous_format)
-        inverse = torch.linalg.vector_norm(x, dim=-1).square_().div_(x.shape[-1]).add_(eps).rsqrt_()
+        norms = torch.linalg.vector_norm(x, dim=-1)
+        if not bool(norms.amax() < LONGEST_ROW):
+            norms = torch.linalg.vector_norm(x.double(), dim=-1)
+        inverse = norms.square_().div_(x.shape[-1]).add_(eps).rsqrt_().to(x.dtype)
         for out, rows, inv in _chunks(output, x, inverse.unsqueeze(-1)):
             if gate is None:
                 torch.mul(rows, weight, out=out).mul_(inv)
@@ -100,8 +114,8 @@ class ChunkedNorm:
             t.mul_(out)
             d_weight += t.sum(0)
             t.mul_(weight)
-            mean = t.mean(-1, keepdim=True).mul_(inv).mul_(inv)
-            out.mul_(weight).mul_(inv).addcmul_(rows, mean, value=-1)
+            mean = t.mean(-1, keepdim=True).mul_(inv)
+            out.mul_(weight).mul_(inv).addcmul_(rows * inv, mean, value=-1)
             if gate is not None and s is not None and d_gate is not None:
                 t.mul_(s.neg_().add_(1))
                 out.addcmul_(t, gate)
