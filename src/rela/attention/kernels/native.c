@@ -373,33 +373,57 @@ INLINE float sum_of(vec x) {
     return total;
 }
 
-/* The last, partly filled vector of a row is read and written through a padded copy. */
-INLINE vec load(const float *p, int64_t left) {
-    if (left >= LANES) return *(const vec *)p;
+/* The first `count` lanes of a vector; a constant LANES makes these plain moves. */
+INLINE vec load(const float *p, const int64_t count) {
+    if (count >= LANES) return *(const vec *)p;
     vec x = {0};
-    for (int i = 0; i < left; i++) x[i] = p[i];
+    for (int64_t i = 0; i < count; i++) x[i] = p[i];
     return x;
 }
 
-INLINE void store(float *p, vec x, int64_t left) {
-    if (left >= LANES) *(vec *)p = x;
+INLINE void store(float *p, vec x, const int64_t count) {
+    if (count >= LANES) *(vec *)p = x;
     else
-        for (int i = 0; i < left; i++) p[i] = x[i];
+        for (int64_t i = 0; i < count; i++) p[i] = x[i];
 }
+
+/* Run a step on each whole vector of a row, then on what is left. */
+#define FOR_ROW(step)                                   \
+    {                                                   \
+        int64_t k = 0;                                  \
+        for (; k + LANES <= dim; k += LANES) step(k, LANES); \
+        if (k < dim) step(k, dim - k);                  \
+    }
 
 /* The sum of the squares of a row; in double if float32 would overflow. */
 INLINE double sum_of_squares(const float *x, int64_t dim) {
     vec squares = {0};
-    for (int64_t k = 0; k < dim; k += LANES) {
-        const vec v = load(x + k, dim - k);
-        squares += v * v;
+#define STEP(k, count)                          \
+    {                                           \
+        const vec v = load(x + (k), count);     \
+        squares += v * v;                       \
     }
+    FOR_ROW(STEP)
+#undef STEP
     double total = sum_of(squares);
     if (!(total < 1e30)) {
         total = 0;
         for (int64_t k = 0; k < dim; k++) total += (double)x[k] * x[k];
     }
     return total;
+}
+
+INLINE void normalise_row(const float *in, const float *weight, const float *gate, float *out, float inv, int64_t dim,
+                          const int gated) {
+#define STEP(k, count)                                                                          \
+    {                                                                                           \
+        const vec v = load(in + (k), count);                                                    \
+        vec y = (v * inv) * load(weight + (k), count);                                          \
+        if (gated) y *= sigmoid_of(v * load(gate + (k), count));                                \
+        store(out + (k), y, count);                                                             \
+    }
+    FOR_ROW(STEP)
+#undef STEP
 }
 
 /* y = sigmoid(gate x) x inverse weight, inverse = 1 / sqrt(mean x^2 + eps), which the backward pass wants too; y may
@@ -409,15 +433,35 @@ void rela_rms_norm_forward(const float *x, const float *weight, const float *gat
 #pragma omp parallel for num_threads((int)num_threads) schedule(static)
     for (int64_t r = 0; r < rows; r++) {
         const float *in = x + r * dim;
-        float *out = y + r * dim;
-        const float inv = (float)(1.0 / sqrt(sum_of_squares(in, dim) / (double)dim + eps));
-        inverse[r] = inv;
-        for (int64_t k = 0; k < dim; k += LANES) {
-            const vec v = load(in + k, dim - k);
-            const vec s = gate ? sigmoid_of(v * load(gate + k, dim - k)) : splat(1.0f);
-            store(out + k, s * (v * inv) * load(weight + k, dim - k), dim - k);
-        }
+        const float inv = inverse[r] = (float)(1.0 / sqrt(sum_of_squares(in, dim) / (double)dim + eps));
+        if (gate) normalise_row(in, weight, gate, y + r * dim, inv, dim, 1);
+        else normalise_row(in, weight, gate, y + r * dim, inv, dim, 0);
     }
+}
+
+/* One row of the backward pass; see below. */
+INLINE void d_row(const float *dy, const float *in, const float *weight, const float *gate, float inv, float *out,
+                  float *d_weight, float *d_gate, int64_t dim, const int gated) {
+    vec total = {0};
+#define STEP(k, count)                                                                          \
+    {                                                                                           \
+        const vec v = load(in + (k), count), w = load(weight + (k), count);                     \
+        const vec g = gated ? load(gate + (k), count) : splat(0.0f);                            \
+        const vec s = gated ? sigmoid_of(v * g) : splat(1.0f);                                  \
+        const vec ds = load(dy + (k), count) * s; /* grad s */                                  \
+        const vec u = ds * (v * inv);             /* grad s x inverse */                        \
+        const vec t = u * w, open = t * (1.0f - s);                                             \
+        total += t;                                                                             \
+        store(d_weight + (k), load(d_weight + (k), count) + u, count);                          \
+        if (gated) store(d_gate + (k), load(d_gate + (k), count) + open * v, count);            \
+        store(out + (k), ds * w * inv + open * g, count);                                       \
+    }
+    FOR_ROW(STEP)
+#undef STEP
+    const float pull = inv * (sum_of(total) / (float)dim);
+#define STEP(k, count) store(out + (k), load(out + (k), count) - (load(in + (k), count) * inv) * pull, count);
+    FOR_ROW(STEP)
+#undef STEP
 }
 
 /* With s = sigmoid(gate x), t = grad s x inverse weight:
@@ -431,26 +475,10 @@ void rela_rms_norm_backward(const float *grad, const float *x, const float *weig
     for (int64_t part = 0; part < num_threads; part++) {
         float *d_weight = partial + part * 2 * dim, *d_gate = d_weight + dim;
         for (int64_t r = rows * part / num_threads; r < rows * (part + 1) / num_threads; r++) {
-            const float *in = x + r * dim, *dy = grad + r * dim;
+            const float *dy = grad + r * dim, *in = x + r * dim;
             float *out = d_x + r * dim;
-            const float inv = inverse[r];
-            vec total = {0};
-            for (int64_t k = 0; k < dim; k += LANES) {
-                const int64_t left = dim - k;
-                const vec v = load(in + k, left), w = load(weight + k, left);
-                const vec g = gate ? load(gate + k, left) : splat(0.0f);
-                const vec s = gate ? sigmoid_of(v * g) : splat(1.0f);
-                const vec ds = load(dy + k, left) * s;      /* grad s */
-                const vec u = ds * (v * inv);               /* grad s x inverse */
-                const vec t = u * w, gated = t * (1.0f - s);
-                total += t;
-                store(d_weight + k, load(d_weight + k, left) + u, left);
-                store(d_gate + k, load(d_gate + k, left) + gated * v, left);
-                store(out + k, ds * w * inv + gated * g, left);
-            }
-            const float pull = inv * (sum_of(total) / (float)dim);
-            for (int64_t k = 0; k < dim; k += LANES)
-                store(out + k, load(out + k, dim - k) - (load(in + k, dim - k) * inv) * pull, dim - k);
+            if (gate) d_row(dy, in, weight, gate, inverse[r], out, d_weight, d_gate, dim, 1);
+            else d_row(dy, in, weight, gate, inverse[r], out, d_weight, d_gate, dim, 0);
         }
     }
 }

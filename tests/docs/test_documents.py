@@ -1,0 +1,31 @@
+"""The picture and the table in the documents are what the committed results say."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+_spec = importlib.util.spec_from_file_location("make_documents", ROOT / "tools" / "make_documents.py")
+assert _spec is not None
+assert _spec.loader is not None
+make_documents = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(make_documents)
+
+
+def _result(name: str) -> dict[str, object]:
+    return json.loads((ROOT / "docs" / "results" / name).read_text(encoding="utf-8"))
+
+
+def test_the_speed_table() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = make_documents.speed_table(_result("bench-attention.json"))
+    assert make_documents.with_table(readme, table) == readme
+
+
+def test_the_picture() -> None:
+    drawn = (ROOT / "docs" / "figures" / "weights.svg").read_text(encoding="utf-8")
+    assert make_documents.weights_figure(_result("weights.json")) == drawn
+
+
+def test_the_pictures_numbers() -> None:
+    assert make_documents.compute_weights() == _result("weights.json")
