@@ -16,6 +16,7 @@ def checked_mask(
     num_queries, num_keys = query.shape[-2], key.shape[-2]
     mask = split_mask(attn_mask, true_means="allowed")
     if attn_mask is not None:
+        check_device("attn_mask", attn_mask, query)
         full = (*_batch_shape(query, key), num_queries, num_keys)
         if not _broadcasts(attn_mask.shape, full):
             raise ValueError(
@@ -29,6 +30,7 @@ def by_head(name: str, number: float | Tensor, query: Tensor) -> float | Tensor:
     """A number for all heads, or a tensor ``[H]`` with one for each, made to broadcast against the scores."""
     if not isinstance(number, Tensor):
         return number
+    check_device(name, number, query)
     number = number.to(query.dtype if query.dtype == torch.float64 else torch.float32)
     num_heads = query.shape[-3] if query.dim() >= 3 else 1
     if query.dim() < 3 and number.numel() == 1:
@@ -40,6 +42,15 @@ def by_head(name: str, number: float | Tensor, query: Tensor) -> float | Tensor:
     raise ValueError(
         f"{name}: expected a number or a tensor with one for each of {num_heads} heads, got shape {tuple(number.shape)}"
     )
+
+
+def check_device(name: str, tensor: Tensor, query: Tensor) -> None:
+    """Refuse a tensor that lies elsewhere than the query."""
+    if tensor.device != query.device:
+        raise ValueError(
+            f"{name}: expected it on the query's device {query.device}, got {tensor.device}; move it with "
+            f".to(query.device)"
+        )
 
 
 def check_alpha(alpha: float | Tensor) -> None:
@@ -54,6 +65,21 @@ def check_batched(query: Tensor, key: Tensor, value: Tensor) -> None:
         raise ValueError(
             "expected query, key and value all batched (3 dimensions) or all unbatched (2), got shapes "
             f"{tuple(query.shape)}, {tuple(key.shape)}, {tuple(value.shape)}"
+        )
+
+
+def check_memory(keys: Tensor, values: Tensor, query: Tensor, num_heads: int, head_dim: int) -> None:
+    """Refuse projected keys and values that are not of this module, batch, device and dtype."""
+    expected = (query.shape[0], num_heads, keys.shape[-2] if keys.dim() > 1 else 0, head_dim)
+    if keys.shape != expected or values.shape != expected:
+        raise ValueError(
+            f"memory: expected keys and values [B, H, T, d] = {expected}, got {tuple(keys.shape)} and "
+            f"{tuple(values.shape)}; make them with this module's project_keys_values or step, for the same batch"
+        )
+    check_device("memory", keys, query)
+    if keys.dtype != values.dtype or (torch.float64 in {keys.dtype, query.dtype} and keys.dtype != query.dtype):
+        raise ValueError(
+            f"memory: expected keys and values of the query's dtype {query.dtype}, got {keys.dtype} and {values.dtype}"
         )
 
 
@@ -76,6 +102,8 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -
     shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
     if not query.dim() == key.dim() == value.dim() or query.dim() < 2:
         raise ValueError(f"expected query, key and value [..., H, T, d] with equally many dimensions, got {shapes}")
+    for name, tensor in (("key", key), ("value", value)):
+        check_device(name, tensor, query)
     if not query.dtype == key.dtype == value.dtype or not query.is_floating_point():
         raise ValueError(
             f"expected query, key and value of one float dtype, got {query.dtype}, {key.dtype} and {value.dtype}; "

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from rela.attention import nested
-from rela.attention.checks import check_batched, check_sizes
+from rela.attention.checks import check_batched, check_device, check_memory, check_sizes
 from rela.attention.functional import Attended, attend, autocast_enabled, concat_heads
 from rela.attention.key_values import KeyValues
 from rela.attention.maps import ALPHA_MIN, alpha_from_logit
@@ -241,6 +241,7 @@ class MultiheadAttention(nn.Module):
                 f"{tuple(query.shape)}"
             )
         self._check_dtypes(query=query)
+        check_memory(memory.keys, memory.values, query, self.num_heads, self.head_dim)
         weights, biases = self._in_projections()
         heads = self._split_heads(F.linear(query, weights[0], biases[0]))
         mask = self._mask(key_padding_mask, attn_mask, is_causal, query, memory.length)
@@ -276,6 +277,10 @@ class MultiheadAttention(nn.Module):
         self._observers[handle.id] = observer
         return handle
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles have no observers: those watch this module, and may hold graphs that cannot be copied."""
+        return {**self.__dict__, "_observers": OrderedDict()}
+
     def share_observers(self, other: MultiheadAttention) -> None:
         """Have the same observers as another module; their handles remove from both."""
         self._observers = other._observers
@@ -302,7 +307,7 @@ class MultiheadAttention(nn.Module):
         if observed:
             self._notify(attended, mask, query, memory)
         hidden = concat_heads(attended.output)  # [B, Tq, E]
-        if isinstance(self.norm, (RMSNorm, GatedRMSNorm)) and not torch.is_grad_enabled():
+        if isinstance(self.norm, (RMSNorm, GatedRMSNorm)) and not torch.is_grad_enabled() and not _has_hooks(self.norm):
             hidden = self.norm(hidden, inplace=True)  # nobody else has it
         elif self.norm is not None:
             hidden = self.norm(hidden)
@@ -365,6 +370,9 @@ class MultiheadAttention(nn.Module):
     def _mask(
         self, key_padding_mask: Tensor | None, attn_mask: Tensor | None, is_causal: Causal, query: Tensor, num_keys: int
     ) -> Mask:
+        for name, mask in (("key_padding_mask", key_padding_mask), ("attn_mask", attn_mask)):
+            if mask is not None:
+                check_device(name, mask, query)
         sizes = (query.shape[0], self.num_heads, query.shape[1], num_keys)
         return module_mask(key_padding_mask, attn_mask, is_causal, sizes)
 
@@ -437,3 +445,9 @@ class MultiheadAttention(nn.Module):
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    """True if someone may look at the module's input after the call."""
+    everywhere = nn.modules.module._global_forward_hooks  # pyright: ignore[reportPrivateUsage]
+    return bool(module._forward_hooks or module._forward_pre_hooks or everywhere)  # pyright: ignore[reportPrivateUsage]

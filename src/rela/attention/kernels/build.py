@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -33,13 +34,15 @@ def load() -> Built:
         return Built(None, f"they are built on Linux only, not on {platform.system()}")
     command = compiler()
     if command is None:
-        return Built(None, "no C compiler found: install gcc or clang, or set CC")
+        wanted = os.environ.get("CC")
+        reason = f"CC={wanted} is not there: set it right, or unset it" if wanted else "install gcc or clang, or set CC"
+        return Built(None, f"no C compiler found: {reason}")
     try:
-        return Built(ctypes.CDLL(str(_compiled(command))), f"compiled by {command}")
+        return Built(_open(command), f"compiled by {' '.join(command)}")
     except subprocess.CalledProcessError as error:
-        return Built(None, f"{command} failed: {_error_line(error.stderr)}")
+        return Built(None, f"{' '.join(command)} failed: {_error_line(error.stderr)}")
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Built(None, f"{command} failed: {error}")
+        return Built(None, f"cannot build or load them: {error}")
 
 
 @functools.cache
@@ -52,22 +55,37 @@ def notice() -> None:
     )
 
 
-def compiler() -> str | None:
-    """The C compiler that would be used."""
-    return shutil.which(os.environ.get("CC") or "cc") or shutil.which("gcc") or shutil.which("clang")
+def compiler() -> list[str] | None:
+    """The command of the C compiler that would be used: what CC says, or the first of cc, gcc and clang."""
+    wanted = shlex.split(os.environ.get("CC", ""))
+    for name in wanted[:1] or ("cc", "gcc", "clang"):
+        path = shutil.which(name)
+        if path is not None:
+            return [path, *wanted[1:]]
+    return None
 
 
-def _compiled(command: str) -> Path:
+def _open(command: list[str]) -> ctypes.CDLL:
+    """Load the library from the cache; one that cannot be loaded is built again, once."""
+    path = _compiled(command)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        path.unlink()
+        return ctypes.CDLL(str(_compiled(command)))
+
+
+def _compiled(command: list[str]) -> Path:
     """The library's path in the cache, keyed by everything that decides what is in it."""
-    version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
-    parts = (_SOURCE.read_text(), command, version, *_FLAGS, platform.machine(), _cpu_flags())
+    version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
+    parts = (_SOURCE.read_text(), *command, version, *_FLAGS, platform.machine(), _cpu_flags())
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
     folder = _cache_folder()
     path = folder / f"native-{key}.so"
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=folder) as scratch:  # renamed when whole: two processes may build at once
             partial = Path(scratch) / "native.so"
-            arguments = [command, *_FLAGS, str(_SOURCE), "-o", str(partial), "-lm"]
+            arguments = [*command, *_FLAGS, str(_SOURCE), "-o", str(partial), "-lm"]
             subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=_TIMEOUT_SECONDS)
             partial.replace(path)
     return path

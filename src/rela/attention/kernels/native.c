@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if defined(__AVX512F__)
@@ -237,9 +238,21 @@ INLINE int64_t tile_rows(const Call *call, int64_t most) {
     return (rows + ROWS - 1) / ROWS * ROWS;
 }
 
-static void forward_tiles(const Call *call, int64_t b, int64_t h, int64_t i0, int64_t rows) {
+/* Scratch memory is on the heap: a thread's stack may be small. */
+typedef struct {
     float keys[MAX_HEAD * TILE_K], values[TILE_K * MAX_HEAD];
     float query[TILE_Q * MAX_HEAD], tile[TILE_Q * TILE_K], sums[TILE_Q * MAX_HEAD];
+} ForwardRoom;
+
+typedef struct {
+    float keys_across[MAX_HEAD * TILE_K], values_across[MAX_HEAD * TILE_K], keys[TILE_K * MAX_HEAD];
+    float query[TILE_Q_BACKWARD * MAX_HEAD], d_out[TILE_Q_BACKWARD * MAX_HEAD];
+    float tile[TILE_Q_BACKWARD * TILE_K], d_tile[TILE_Q_BACKWARD * TILE_K];
+    float d_keys[TILE_K * MAX_HEAD], d_values[TILE_K * MAX_HEAD];
+} BackwardRoom;
+
+static void forward_tiles(const Call *call, int64_t b, int64_t h, int64_t i0, int64_t rows, ForwardRoom *room) {
+    float *keys = room->keys, *values = room->values, *query = room->query, *tile = room->tile, *sums = room->sums;
     const int m = smaller(rows, call->num_queries - i0);
     const int key_dim = (int)call->key_dim, value_dim = (int)call->value_dim;
     pack_rows(m, key_dim, at(&call->query, b, h, i0), call->query.row, query);
@@ -258,22 +271,31 @@ static void forward_tiles(const Call *call, int64_t b, int64_t h, int64_t i0, in
         memcpy((float *)at(&call->output, b, h, i0 + i), sums + i * value_dim, sizeof(float) * (size_t)value_dim);
 }
 
-void rela_relu_forward(const Call *call) {
+/* Both return 0, or 1 if there was no memory. */
+int rela_relu_forward(const Call *call) {
     const int64_t rows = tile_rows(call, TILE_Q), tiles = (call->num_queries + rows - 1) / rows;
     const int64_t tasks = call->num_batch * call->num_heads * tiles;
-#pragma omp parallel for num_threads((int)call->num_threads) schedule(static)
-    for (int64_t task = 0; task < tasks; task++) {
-        const int64_t matrix = task / tiles;
-        forward_tiles(call, matrix / call->num_heads, matrix % call->num_heads, task % tiles * rows, rows);
+    int failed = 0;
+#pragma omp parallel num_threads((int)call->num_threads) reduction(| : failed)
+    {
+        ForwardRoom *room = malloc(sizeof *room);
+        failed |= room == NULL;
+#pragma omp for schedule(static)
+        for (int64_t task = 0; task < tasks; task++) {
+            const int64_t matrix = task / tiles;
+            if (room)
+                forward_tiles(call, matrix / call->num_heads, matrix % call->num_heads, task % tiles * rows, rows, room);
+        }
+        free(room);
     }
+    return failed;
 }
 
 /* All of one head's gradients: d_query adds up over the tiles of keys, d_key and d_value over those of queries. */
-static void backward_head(const Call *call, int64_t b, int64_t h, double *d_threshold) {
-    float keys_across[MAX_HEAD * TILE_K], values_across[MAX_HEAD * TILE_K], keys[TILE_K * MAX_HEAD];
-    float query[TILE_Q_BACKWARD * MAX_HEAD], d_out[TILE_Q_BACKWARD * MAX_HEAD];
-    float tile[TILE_Q_BACKWARD * TILE_K], d_tile[TILE_Q_BACKWARD * TILE_K];
-    float d_keys[TILE_K * MAX_HEAD], d_values[TILE_K * MAX_HEAD];
+static void backward_head(const Call *call, int64_t b, int64_t h, double *d_threshold, BackwardRoom *room) {
+    float *keys_across = room->keys_across, *values_across = room->values_across, *keys = room->keys;
+    float *query = room->query, *d_out = room->d_out, *tile = room->tile, *d_tile = room->d_tile;
+    float *d_keys = room->d_keys, *d_values = room->d_values;
     const int key_dim = (int)call->key_dim, value_dim = (int)call->value_dim;
     const int64_t rows = tile_rows(call, TILE_Q_BACKWARD);
     const float fold = d_threshold ? 1.0f : (float)call->scale; /* the threshold's gradient is not scaled */
@@ -323,14 +345,23 @@ static void backward_head(const Call *call, int64_t b, int64_t h, double *d_thre
 }
 
 /* d_thresholds has one double for each (batch, head): the caller adds up the batch. */
-void rela_relu_backward(const Call *call) {
+int rela_relu_backward(const Call *call) {
     const int64_t tasks = call->num_batch * call->num_heads;
-#pragma omp parallel for num_threads((int)call->num_threads) schedule(static)
-    for (int64_t task = 0; task < tasks; task++) {
-        double sum = 0;
-        backward_head(call, task / call->num_heads, task % call->num_heads, call->d_thresholds ? &sum : 0);
-        if (call->d_thresholds) ((double *)call->d_thresholds)[task] = sum;
+    int failed = 0;
+#pragma omp parallel num_threads((int)call->num_threads) reduction(| : failed)
+    {
+        BackwardRoom *room = malloc(sizeof *room);
+        failed |= room == NULL;
+#pragma omp for schedule(static)
+        for (int64_t task = 0; task < tasks; task++) {
+            double sum = 0;
+            const int64_t b = task / call->num_heads, h = task % call->num_heads;
+            if (room) backward_head(call, b, h, call->d_thresholds ? &sum : 0, room);
+            if (call->d_thresholds) ((double *)call->d_thresholds)[task] = sum;
+        }
+        free(room);
     }
+    return failed;
 }
 
 /* The dropout factors of all places, as the two passes above draw them: output is [B, H, Tq, Tk]. */

@@ -42,7 +42,7 @@ class NativeKernel:
         output = _heads_last(inputs.query, inputs.value.shape[-1])
         call = _call(inputs, options)
         call.output = _strided(output)
-        self._library.rela_relu_forward(ctypes.byref(call))
+        _check(self._library.rela_relu_forward(ctypes.byref(call)))
         return output
 
     def backward(self, grad: Tensor, inputs: Inputs, options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
@@ -56,7 +56,7 @@ class NativeKernel:
         call.output = _strided(grad)
         call.d_query, call.d_key, call.d_value = (_strided(t) for t in grads)
         call.d_thresholds = 0 if threshold is None else d_thresholds.data_ptr()
-        self._library.rela_relu_backward(ctypes.byref(call))
+        _check(self._library.rela_relu_backward(ctypes.byref(call)))
         d_threshold = None if threshold is None else d_thresholds.sum(0).view_as(threshold).to(threshold.dtype)
         return grads[0], grads[1], grads[2], d_threshold
 
@@ -91,7 +91,7 @@ class NativeNorm:
         self, grad: Tensor, x: Tensor, weight: Tensor, gate: Tensor | None, inverse: Tensor
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Gradients of x, weight and gate."""
-        grad, x, weight = grad.contiguous(), x.contiguous(), weight.contiguous()
+        grad, x, weight = _with_memory(grad).contiguous(), x.contiguous(), weight.contiguous()
         gate = None if gate is None else gate.contiguous()
         d_x = torch.empty_like(x)
         partial = x.new_zeros(torch.get_num_threads(), 2, x.shape[-1])
@@ -100,6 +100,11 @@ class NativeNorm:
         )
         d_weight, d_gate = partial.sum(0).unbind(0)
         return d_x, d_weight, None if gate is None else d_gate
+
+
+def _check(failed: int) -> None:
+    if failed:
+        raise MemoryError("native attention kernel: expected a few hundred KiB of scratch memory a thread, got none")
 
 
 def _call(inputs: Inputs, options: Options) -> _Call:
@@ -141,7 +146,13 @@ def _dense(inputs: Inputs) -> Inputs:
 
 
 def _unit_stride(tensor: Tensor) -> Tensor:
+    tensor = _with_memory(tensor)
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+
+
+def _with_memory(tensor: Tensor) -> Tensor:
+    """A tensor whose numbers stand in its memory: torch may leave out a minus sign, or all the zeros of a gradient."""
+    return tensor.clone() if tensor._is_zerotensor() else tensor.resolve_neg()
 
 
 def _heads_last(like: Tensor, dim: int) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _get_current_dispatch_mode  # pyright: ignore[reportPrivateUsage]
 
 from rela.attention.kernels import build
 from rela.attention.kernels.blocked import BlockedKernel
@@ -67,6 +68,8 @@ def attention_kernel(query: Tensor, key: Tensor, value: Tensor) -> Kernel | None
         return None
     if not _eager_cpu(query, key, value):
         return None
+    if not query.dtype == key.dtype == value.dtype:
+        return None
     fits = query.dtype == torch.float32 and max(key.shape[-1], value.shape[-1]) <= MAX_HEAD_DIM
     library = _native_library() if fits else None
     return BlockedKernel() if library is None else NativeKernel(library)
@@ -93,16 +96,21 @@ def _native_library() -> ctypes.CDLL | None:
 
 
 def traced_or_transformed() -> bool:
-    """True inside torch.compile, torch.export, torch.func and forward-mode differentiation.
+    """True inside torch.compile, torch.export, torch.jit.trace, make_fx, flop counters, torch.func and forward mode.
 
     There only formulas made of torch's own operations work: the compiler fuses them itself, and the transforms must
     see through them.
     """
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or torch._C._is_tracing() or _dispatch_mode_active():  # pyright: ignore[reportPrivateUsage]
         return True
     in_functorch: bool = torch._C._are_functorch_transforms_active()  # pyright: ignore[reportPrivateUsage]
     in_forward_mode: bool = forward_ad._current_level >= 0  # pyright: ignore[reportPrivateUsage]
     return in_functorch or in_forward_mode
+
+
+def _dispatch_mode_active() -> bool:
+    """True if somebody looks at every operation; ours would be invisible to them."""
+    return _get_current_dispatch_mode() is not None
 
 
 def _eager_cpu(*tensors: Tensor) -> bool:
@@ -115,4 +123,6 @@ def _is_plain(tensor: Tensor) -> bool:
         type(tensor) in (Tensor, nn.Parameter)
         and tensor.device.type == "cpu"
         and tensor.dtype in (torch.float32, torch.float64)
+        and not tensor.is_neg()
+        and not tensor._is_zerotensor()
     )

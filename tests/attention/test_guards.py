@@ -1,0 +1,145 @@
+"""What a compiled kernel must not be handed: it reads addresses, and nobody below it checks."""
+
+import copy
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.attention.helpers import raises_naming
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.flop_counter import FlopCounterMode
+
+import rela
+from rela.attention.functional import gated_rms_norm, relu_attention
+from rela.attention.kernels import build
+
+
+def _heads(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def _self_attention(x: torch.Tensor) -> torch.Tensor:
+    return relu_attention(x, x, x)
+
+
+def _module() -> rela.MultiheadAttention:
+    torch.manual_seed(0)
+    return rela.MultiheadAttention(32, 4, batch_first=True)
+
+
+Q = _heads(1, 2, 9, 8)
+
+
+@pytest.mark.parametrize("mask", [torch.ones(9, 9, dtype=torch.bool), torch.zeros(9, 9)])
+def test_a_mask_on_another_device(mask: torch.Tensor) -> None:
+    raises_naming(lambda: relu_attention(Q, Q, Q, mask.to("meta")), "attn_mask", "cpu", "meta", ".to(")
+    x = _heads(2, 9, 32)
+    raises_naming(lambda: _module()(x, x, x, attn_mask=mask.to("meta")), "attn_mask", "cpu", "meta")
+    padding = torch.zeros(2, 9, dtype=torch.bool, device="meta")
+    raises_naming(lambda: _module()(x, x, x, key_padding_mask=padding), "key_padding_mask", "cpu", "meta")
+
+
+def test_keys_or_thresholds_on_another_device() -> None:
+    raises_naming(lambda: relu_attention(Q, Q.to("meta"), Q), "key", "cpu", "meta")
+    raises_naming(lambda: relu_attention(Q, Q, Q, threshold=torch.zeros(2, device="meta")), "threshold", "meta")
+
+
+def test_memory_that_is_not_the_modules() -> None:
+    module, x = _module(), _heads(2, 5, 32)
+    memory = module.project_keys_values(x)
+    double = rela.KeyValues(memory.keys.double(), memory.values.double())
+    raises_naming(lambda: module.attend(x, double), "memory", "float32", "float64")
+    fewer = rela.KeyValues(memory.keys[:, :3], memory.values[:, :3])
+    raises_naming(lambda: module.attend(x, fewer), "memory", "(2, 4, 5, 8)", "(2, 3, 5, 8)")
+    raises_naming(lambda: module.attend(x[:1], memory), "batch", "2")
+
+
+def test_tensors_whose_numbers_are_not_in_their_memory() -> None:
+    torch.testing.assert_close(relu_attention(torch.ops.aten._neg_view(Q), Q, Q), relu_attention(-Q, Q, Q))
+    x, weight = _heads(3, 16), torch.ones(16)
+    torch.testing.assert_close(
+        gated_rms_norm(torch.ops.aten._neg_view(x), weight, weight), gated_rms_norm(-x, weight, weight)
+    )
+    leaf = Q.clone().requires_grad_()
+    output = relu_attention(leaf, leaf, leaf)
+    nothing = torch.ops.aten._efficientzerotensor(output.shape)
+    assert torch.autograd.grad(output, leaf, nothing, retain_graph=True)[0].eq(0).all()
+    grad = _heads(*output.shape, seed=1)
+    (found,) = torch.autograd.grad(output, leaf, torch.ops.aten._neg_view(grad), retain_graph=True)
+    torch.testing.assert_close(found, torch.autograd.grad(output, leaf, -grad)[0])
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore:.torch.jit.*deprecated:DeprecationWarning")
+def test_traces_compute_and_do_not_remember() -> None:
+    module, x, other = _module().eval(), _heads(2, 5, 32), _heads(2, 5, 32, seed=1)
+    with torch.no_grad():
+        traced: Any = torch.jit.trace(module, (x, x, x), check_trace=False)
+        torch.testing.assert_close(traced(other, other, other)[0], module(other, other, other)[0])
+    graph = make_fx(_self_attention)(Q)
+    new = _heads(*Q.shape, seed=1)
+    torch.testing.assert_close(graph(new), relu_attention(new, new, new))
+
+
+def test_flop_counters_see_the_products() -> None:
+    counts: list[int] = []
+    for need_weights in (True, False):
+        with FlopCounterMode(display=False) as counter:
+            x = _heads(2, 5, 32)
+            _module()(x, x, x, need_weights=need_weights)
+        counts.append(counter.get_total_flops())
+    assert counts[0] == counts[1] > 0
+
+
+def test_threads_with_small_stacks() -> None:
+    q = _heads(1, 1, 300, 128).requires_grad_()
+    expected = torch.autograd.grad(relu_attention(q, q, q).sum(), q)[0]
+    found: list[torch.Tensor] = []
+    before, threads = threading.stack_size(256 * 1024), torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        thread = threading.Thread(target=lambda: found.append(relu_attention(q, q, q)))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+        torch.set_num_threads(threads)
+    torch.testing.assert_close(torch.autograd.grad(found[0].sum(), q)[0], expected)
+
+
+def test_hooks_on_the_norm_see_its_input() -> None:
+    module, x = _module().eval(), _heads(2, 5, 32)
+    seen: list[torch.Tensor] = []
+    assert module.norm is not None
+    module.norm.register_forward_hook(lambda _, args, output: seen.append(args[0] - output))
+    with torch.no_grad():
+        module(x, x, x)
+    assert seen[0].abs().max() > 0.1
+
+
+def test_a_watched_model_can_be_copied() -> None:
+    module, x = _module().train(), _heads(2, 5, 32)
+    penalty = rela.SparsityPenalty(module, 0.5)
+    module(x, x, x)
+    twin = copy.deepcopy(module)
+    twin(x, x, x)
+    assert len(penalty._places) == 1  # pyright: ignore[reportPrivateUsage] (the twin is not watched)
+
+
+@pytest.mark.skipif(build.compiler() is None, reason="no C compiler on this machine")
+def test_a_broken_library_in_the_cache_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELA_CACHE", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    assert build.load.__wrapped__().library is not None
+    (built,) = (tmp_path / "kernels").iterdir()
+    built.unlink()  # it is mapped: never write into it
+    built.write_bytes(b"junk")
+    assert build.load.__wrapped__().library is not None
+
+
+def test_a_compiler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler -m64")
+    built = build.load.__wrapped__()
+    assert built.library is None
+    assert "CC=no-such-compiler -m64" in built.reason
