@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -35,10 +36,11 @@ class Cpu:
 
 @dataclass(frozen=True, kw_only=True)
 class Compiler:
-    """A C compiler that was found."""
+    """A C compiler that was found, and the options that CC gives it."""
 
     path: str
     version: str
+    arguments: tuple[str, ...] = ()
 
 
 def read_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> Cpu:
@@ -74,10 +76,11 @@ def _model_without_cpuinfo() -> str:
 
 def find_compiler(environ: Mapping[str, str] = os.environ) -> Compiler | None:
     """The C compiler that `CC` names or, without it, the first of cc, gcc and clang; None if none runs."""
-    for name in [environ["CC"]] if environ.get("CC") else ["cc", "gcc", "clang"]:
+    wanted = shlex.split(environ.get("CC", ""))  # CC may carry options: "ccache gcc", "gcc -m64"
+    for name in wanted[:1] or ["cc", "gcc", "clang"]:
         path = shutil.which(name, path=environ.get("PATH"))
-        if path and (version := _first_line(path, "--version")):
-            return Compiler(path=path, version=version)
+        if path and (version := _first_line(path, *wanted[1:], "--version")):
+            return Compiler(path=path, version=version, arguments=tuple(wanted[1:]))
     return None
 
 

@@ -12,6 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.flop_counter import FlopCounterMode
 
 import rela
+from rela._machine import find_compiler
 from rela.attention.functional import gated_rms_norm, relu_attention
 from rela.attention.kernels import build
 
@@ -127,7 +128,7 @@ def test_a_watched_model_can_be_copied() -> None:
     assert len(penalty._places) == 1  # pyright: ignore[reportPrivateUsage] (the twin is not watched)
 
 
-@pytest.mark.skipif(build.compiler() is None, reason="no C compiler on this machine")
+@pytest.mark.skipif(find_compiler() is None, reason="no C compiler on this machine")
 def test_a_broken_library_in_the_cache_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RELA_CACHE", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)

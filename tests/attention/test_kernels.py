@@ -21,6 +21,7 @@ from tests.attention.helpers import (
 )
 from torch import Tensor
 
+from rela._machine import find_compiler
 from rela.attention import kernels
 from rela.attention.functional import attend, gated_rms_norm, relu_attention, rms_norm
 from rela.attention.kernels import build
@@ -30,7 +31,7 @@ from rela.attention.kernels.rms import LONGEST_ROW
 from rela.attention.masks import Mask
 from rela.attention.spec import resolve
 
-needs_compiler = pytest.mark.skipif(build.compiler() is None, reason="no C compiler on this machine")
+needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C compiler on this machine")
 FAST = ["blocked", pytest.param("native", marks=needs_compiler)]
 RELU = resolve("relu")
 
@@ -145,7 +146,7 @@ def _fresh_build() -> Iterator[None]:
 @pytest.mark.usefixtures("_fresh_build")
 def test_without_a_compiler_the_blocked_kernel_runs_and_says_so_once() -> None:
     inputs = make_inputs(dtype=torch.float32)
-    with mock.patch.object(build, "compiler", return_value=None), kernel(""):
+    with mock.patch.object(build, "find_compiler", return_value=None), kernel(""):
         with pytest.warns(UserWarning, match=r"no C compiler.*gcc.*RELA_KERNEL=blocked"):
             relu_attention(*inputs)
         relu_attention(*inputs)  # warnings are errors here: it does not warn again

@@ -11,8 +11,8 @@ from tests.attention.helpers import assert_near, gradients, kernel, norm_paramet
 from torch import Tensor
 
 from rela import GatedRMSNorm, RMSNorm
+from rela._machine import find_compiler
 from rela.attention.functional import gated_layer_norm, gated_rms_norm, layer_norm, rms_norm
-from rela.attention.kernels import build
 from rela.attention.kernels.rms import ChunkedNorm
 from rela.attention.naive import naive_norm
 from rela.attention.norms import LayerNorm, build_norm, xavier_vector_
@@ -305,7 +305,7 @@ def test_norms_under_autocast_equal_norms_without() -> None:
 
 @pytest.mark.parametrize("name", ["native", "blocked", "naive"])
 def test_in_place_only_without_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name == "native" and build.compiler() is None:
+    if name == "native" and find_compiler() is None:
         pytest.skip("no C compiler on this machine")
     monkeypatch.setenv("RELA_KERNEL", name)
     norm, x = GatedRMSNorm(24), _draw(5, 24, dtype=torch.float32)

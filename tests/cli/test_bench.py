@@ -34,7 +34,7 @@ def test_several_lengths_with_the_core() -> None:
         (("--lengths", "many"), 2, "--lengths"),
         (("--heads", "7"), 2, "--heads"),
         (("--rounds", "1"), 2, "--rounds"),
-        (("--attentions", "rela-x"), 1, "rela-g"),
+        (("--attentions", "rela-x"), 2, "rela-g"),
     ],
 )
 def test_wrong_use(arguments: tuple[str, ...], code: int, word: str) -> None:

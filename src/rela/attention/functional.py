@@ -1,10 +1,10 @@
 """Attention as pure functions, with the signature and the mask conventions of F.scaled_dot_product_attention.
 
-Queries, keys and values are ``[..., H, T, d]`` with any leading batch dimensions, which broadcast (or none; a single
-head may be ``[T, d]``). A boolean mask is
-True where a key may be seen; a float mask is added to the scores (-inf, or at most half the dtype's minimum, forbids).
-``is_causal=True`` is torch's: query ``i`` sees the keys up to ``i``; ``is_causal="bottom-right"`` lets the last query
-see all keys, as decoding with a cache needs. Causal and given masks may be combined.
+Queries, keys and values are ``[..., H, T, d]`` with any leading batch dimensions, which broadcast; a single head may be
+``[T, d]``. A boolean mask is True where a key may be seen; a float mask is added to the scores (-inf, or at most half
+the dtype's minimum, forbids). ``is_causal=True`` is torch's: query ``i`` sees the keys up to ``i``;
+``is_causal="bottom-right"`` lets the last query see all keys, as decoding with a cache needs. Causal and given masks
+may be combined.
 
 Half precision is computed in float32 inside; a row without a valid key gives zeros.
 """

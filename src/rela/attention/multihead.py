@@ -178,7 +178,8 @@ class MultiheadAttention(nn.Module):
 
         Shapes as in torch: ``[T, B, E]``, with batch_first ``[B, T, E]``, unbatched ``[T, E]``; nested tensors with
         batch_first. ``key_padding_mask`` ``[B, Tk]`` and ``attn_mask`` ``[Tq, Tk]`` or ``[B*H, Tq, Tk]`` are True
-        where attention is *not* allowed, or floats that are added to the scores.
+        where attention is *not* allowed, or floats that are added to the scores. ``is_causal`` is True (from the top
+        left, as in torch) or ``"bottom-right"`` (the last query sees every key).
         """
         if query.is_nested or key.is_nested or value.is_nested:
             return self._forward_nested(query, key, value, key_padding_mask, need_weights, attn_mask, is_causal)

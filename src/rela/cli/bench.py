@@ -36,17 +36,14 @@ def attention(
     torch.nn.MultiheadAttention(need_weights=False), and with --core of the core against
     F.scaled_dot_product_attention. Speeds are medians of ratios within a round; compare nothing across runs.
     """
-    import torch
-
-    from rela.attention.spec import PRESETS, resolve
-    from rela.bench.attention import MODES, PARTS, Setting, describe_weights, measure
-
-    names = list(PRESETS) if attentions == "all" else [n.strip() for n in attentions.split(",")]
-    for name in names:
-        resolve(name)
-    sizes = _parse_lengths(lengths)
+    names, sizes = _parse_attentions(attentions), _parse_lengths(lengths)
     if dim % heads != 0:
         raise typer.BadParameter(f"--dim: expected a multiple of --heads {heads}, got {dim}")
+
+    import torch  # only now: wrong use is answered at once
+
+    from rela.bench.attention import MODES, PARTS, Setting, describe_weights, measure
+
     parts = PARTS if core or (core is None and len(sizes) > 1) else PARTS[:1]
     if threads is not None:
         torch.set_num_threads(threads)
@@ -77,6 +74,18 @@ def attention(
         from rela.bench.attention import BASELINES
 
         write_json({"schema": "rela-bench-attention/1", "baselines": BASELINES, "results": results}, json_to)
+
+
+def _parse_attentions(text: str) -> list[str]:
+    from rela.attention.spec import PRESETS, resolve
+
+    names = list(PRESETS) if text == "all" else [name.strip() for name in text.split(",")]
+    for name in names:
+        try:
+            resolve(name)
+        except ValueError as error:
+            raise typer.BadParameter(f"--attentions: {error}") from None
+    return names
 
 
 def _parse_lengths(text: str) -> list[int]:

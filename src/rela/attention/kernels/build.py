@@ -7,13 +7,13 @@ import functools
 import hashlib
 import os
 import platform
-import shlex
-import shutil
 import subprocess
 import tempfile
 import warnings
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from rela._machine import find_compiler
 
 _SOURCE: Final = Path(__file__).with_name("native.c")
 _FLAGS: Final = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-shared", "-std=gnu11")
@@ -32,13 +32,14 @@ def load() -> Built:
     """The native kernels, compiled if this machine has not done so before."""
     if platform.system() != "Linux":
         return Built(None, f"they are built on Linux only, not on {platform.system()}")
-    command = compiler()
-    if command is None:
+    compiler = find_compiler()
+    if compiler is None:
         wanted = os.environ.get("CC")
         reason = f"CC={wanted} is not there: set it right, or unset it" if wanted else "install gcc or clang, or set CC"
         return Built(None, f"no C compiler found: {reason}")
+    command = [compiler.path, *compiler.arguments]
     try:
-        return Built(_open(command), f"compiled by {' '.join(command)}")
+        return Built(_open(command, compiler.version), f"compiled by {' '.join(command)}")
     except subprocess.CalledProcessError as error:
         return Built(None, f"{' '.join(command)} failed: {_error_line(error.stderr)}")
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -55,29 +56,18 @@ def notice() -> None:
     )
 
 
-def compiler() -> list[str] | None:
-    """The command of the C compiler that would be used: what CC says, or the first of cc, gcc and clang."""
-    wanted = shlex.split(os.environ.get("CC", ""))
-    for name in wanted[:1] or ("cc", "gcc", "clang"):
-        path = shutil.which(name)
-        if path is not None:
-            return [path, *wanted[1:]]
-    return None
-
-
-def _open(command: list[str]) -> ctypes.CDLL:
+def _open(command: list[str], version: str) -> ctypes.CDLL:
     """Load the library from the cache; one that cannot be loaded is built again, once."""
-    path = _compiled(command)
+    path = _compiled(command, version)
     try:
         return ctypes.CDLL(str(path))
     except OSError:
-        path.unlink()
-        return ctypes.CDLL(str(_compiled(command)))
+        path.unlink(missing_ok=True)
+        return ctypes.CDLL(str(_compiled(command, version)))
 
 
-def _compiled(command: list[str]) -> Path:
+def _compiled(command: list[str], version: str) -> Path:
     """The library's path in the cache, keyed by everything that decides what is in it."""
-    version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
     parts = (_SOURCE.read_text(), *command, version, *_FLAGS, platform.machine(), _cpu_flags())
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
     folder = _cache_folder()
