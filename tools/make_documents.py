@@ -2,7 +2,8 @@
 
 usage: python tools/make_documents.py [--weights]
 
-Reads docs/results/*.json; writes docs/figures/*.svg and the table in README.md. --weights: first computes
+Reads docs/results/*.json; writes docs/figures/*.svg and the tables in README.md and
+docs/attention.md. --weights: first computes
 docs/results/weights.json anew.
 """
 
@@ -13,10 +14,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-TABLE_START = "<!-- speed table: tools/make_documents.py, from docs/results/bench-attention.json -->"
-TABLE_END = "<!-- end of the speed table -->"
+TABLE_START = "<!-- {} speed: tools/make_documents.py, from docs/results/bench-attention.json -->"
+TABLE_END = "<!-- end of {} speed -->"
+TABLES = {"sublayer": "README.md", "core": "docs/attention.md"}
 MAPS = ("softmax", "sparsemax", "relu")
-COLUMNS = ("sublayer forward", "sublayer forward+backward", "core forward", "core forward+backward")
+MODES = ("forward", "forward+backward")
 
 
 def compute_weights() -> dict[str, object]:
@@ -73,41 +75,43 @@ def weights_figure(data: dict[str, dict[str, list[list[float]]]]) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def speed_table(data: dict[str, Any]) -> str:
-    """Markdown: one row for each attention, two numbers (sublayer) for each length, then the core's."""
+def speed_table(data: dict[str, Any], part: str) -> str:
+    """Markdown: one row for each attention; a column for each length forward, then for each forward + backward."""
     results = data["results"]
     lengths = [result["length"] for result in results]
-    head = [f"T={length} {'/'.join(c.split()[1] for c in COLUMNS[:2])}" for length in lengths]
+    heads = [f"{mode} {length}" for mode in ("fwd", "both") for length in lengths]
     lines = [
-        "| attention | sparsity | "
-        + " | ".join(f"sublayer, {h}" for h in head)
-        + " | "
-        + " | ".join(f"core, {h}" for h in head)
-        + " |",
-        "|---|---|" + "---|" * (2 * len(lengths)),
+        f"| attention | zeros | {' | '.join(heads)} |",
+        "|---|--:|" + "--:|" * len(heads),
     ]
     for name in results[0]["attentions"]:
-        row = [f"`{name}`", f"{results[-1]['attentions'][name]['sparsity']:.0%}"]
-        for columns in (COLUMNS[:2], COLUMNS[2:]):
-            for result in results:
-                speeds = (result["attentions"][name][column]["median"] for column in columns)
-                row.append(" / ".join(f"{speed:.2f}" for speed in speeds))
+        row = [f"`{name}`", f"{results[len(results) // 2]['attentions'][name]['sparsity']:.0%}"]
+        for mode in MODES:
+            row += [f"{result['attentions'][name][f'{part} {mode}']['median']:.2f}" for result in results]
         lines.append("| " + " | ".join(row) + " |")
     signature = str(results[0]["signature"]).partition("|d:")[2]
     tokens = results[0]["batch"] * results[0]["length"]
-    lines += ["", f"{tokens} tokens a batch, d:{signature}; medians of {_rounds(results)} interleaved rounds."]
+    lines += [
+        "",
+        f"fwd: inference; both: forward and backward in training; the number is the length T. zeros: share of weights "
+        f"that are exactly 0 at T={lengths[len(lengths) // 2]}, at the start of training. {tokens} tokens a batch, "
+        f"`d:{signature}`; medians of {_rounds(results)} interleaved rounds.",
+    ]
     return "\n".join(lines)
 
 
 def _rounds(results: list[dict[str, Any]]) -> int:
-    return int(max(a[COLUMNS[0]]["rounds"] for a in results[0]["attentions"].values()))
+    return int(max(a["sublayer forward"]["rounds"] for a in results[0]["attentions"].values()))
 
 
-def with_table(readme: str, table: str) -> str:
-    """README.md with the table between its marks."""
-    before, _, rest = readme.partition(TABLE_START)
-    _, _, after = rest.partition(TABLE_END)
-    return f"{before}{TABLE_START}\n{table}\n{TABLE_END}{after}"
+def with_table(document: str, part: str, table: str) -> str:
+    """The document with the table between its marks."""
+    start, end = TABLE_START.format(part), TABLE_END.format(part)
+    before, found_start, rest = document.partition(start)
+    _, found_end, after = rest.partition(end)
+    if not found_start or not found_end:
+        raise ValueError(f"expected a document with the marks {start!r} and {end!r}, got one without")
+    return f"{before}{start}\n{table}\n{end}{after}"
 
 
 def main() -> None:
@@ -118,8 +122,10 @@ def main() -> None:
     figure = weights_figure(json.loads(weights.read_text(encoding="utf-8")))
     (ROOT / "docs" / "figures" / "weights.svg").write_text(figure, encoding="utf-8")
     speed = json.loads((RESULTS / "bench-attention.json").read_text(encoding="utf-8"))
-    readme = ROOT / "README.md"
-    readme.write_text(with_table(readme.read_text(encoding="utf-8"), speed_table(speed)), encoding="utf-8")
+    for part, name in TABLES.items():
+        document = ROOT / name
+        text = with_table(document.read_text(encoding="utf-8"), part, speed_table(speed, part))
+        document.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -488,6 +488,24 @@ class TestPlaces:
         with pytest.raises(ValueError, match="unknown attention 'rela'"):
             rela.convert(transformer(), "rela")
 
+    @pytest.mark.parametrize("base", [nn.MultiheadAttention, rela.MultiheadAttention])
+    def test_a_forward_of_its_own_is_not_thrown_away(self, base: Any) -> None:
+        class Scaled(base):
+            def forward(self, *args: Any, **kwargs: Any) -> Any:
+                output, weights = super().forward(*args, **kwargs)
+                return 2 * output, weights
+
+        class Renamed(base):
+            pass
+
+        model = nn.ModuleList([Renamed(D, H), Scaled(D, H)])
+        with pytest.raises(ValueError, match=r"1: expected.*own forward, got Scaled.*where"):
+            rela.convert(model, "rela-i")
+        assert type(model[0]) is Renamed
+        rela.convert(model, "rela-i", where=lambda name, _: name == "0")
+        assert attentions(model)["0"] == "rela-i"
+        assert type(model[1]) is Scaled
+
     def test_parametrized(self) -> None:
         model = encoder()
         attention = model.layers[1].self_attn

@@ -209,5 +209,5 @@ class TestStep:
         torch.testing.assert_close(output, expected[:, 4:], rtol=tolerance, atol=tolerance)
 
     def test_needs_keys_of_the_querys_size(self) -> None:
-        with pytest.raises(ValueError, match=r"expected key \[B, T, 5\]"):
+        with pytest.raises(ValueError, match=r"step: expected kdim = vdim = embed_dim = 12.*got 5 and 12; .*attend"):
             build("rela-g", kdim=5).step(inputs(B, 1, EMBED))

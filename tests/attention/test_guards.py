@@ -1,6 +1,7 @@
 """What a compiled kernel must not be handed: it reads addresses, and nobody below it checks."""
 
 import copy
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -144,3 +145,31 @@ def test_a_compiler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) 
     built = build.load.__wrapped__()
     assert built.library is None
     assert "CC=no-such-compiler -m64" in built.reason
+
+
+def test_nothing_is_left_behind_where_the_cache_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    occupied = tmp_path / "cache"
+    occupied.write_text("a file where the folder should be")
+    monkeypatch.delenv("RELA_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(occupied))
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    built = build.load.__wrapped__()
+    assert built.library is not None, built.reason
+    assert list(scratch.iterdir()) == []
+
+
+def test_alphas_for_which_entmax_is_not_defined() -> None:
+    for alpha in (1.0, 0.5, float("nan"), torch.tensor([1.5, 1.0])):
+        raises_naming(lambda a=alpha: rela.functional.attention(Q, Q, Q, "entmax", alpha=a), "alpha", "more than 1")
+
+
+def test_inputs_that_are_no_tensors() -> None:
+    rows: Any = Q.tolist()
+    with pytest.raises(TypeError, match=r"key: expected a torch\.Tensor, got list"):
+        relu_attention(Q, rows, Q)
+    with pytest.raises(TypeError, match=r"attn_mask: expected a torch\.Tensor, got list"):
+        relu_attention(Q, Q, Q, rows)

@@ -21,6 +21,7 @@ from tests.attention.helpers import (
 )
 from torch import Tensor
 
+import rela
 from rela._machine import find_compiler
 from rela.attention import kernels
 from rela.attention.functional import attend, gated_rms_norm, relu_attention, rms_norm
@@ -592,3 +593,24 @@ def test_gates_over_their_whole_range(name: str) -> None:
     x = x.double()
     expected = torch.sigmoid(x) * x / (x.square() + 1e-6).sqrt()
     torch.testing.assert_close(output.double(), expected, rtol=2e-6, atol=1e-37)
+
+
+@pytest.mark.parametrize("name", [*FAST, "naive"])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 16), (2, 63), (1, 200)])
+@pytest.mark.parametrize(("dim", "heads"), [(64, 8), (30, 3), (80, 1), (6, 6)])
+@pytest.mark.parametrize("attention", ["rela-g", "relu", "rela-i"])
+def test_the_bias_of_the_projection_whoever_adds_it(
+    name: str, shape: tuple[int, int], dim: int, heads: int, attention: str
+) -> None:
+    """Without gradients the native kernel adds it; the result is that of the plain way."""
+    torch.manual_seed(0)
+    module = rela.MultiheadAttention(dim, heads, attention=attention, batch_first=True)
+    torch.nn.init.normal_(module.get_parameter("in_proj_bias"))
+    x = torch.randn(*shape, dim)
+    padding = torch.arange(shape[1]) >= torch.randint(1, shape[1] + 1, (shape[0], 1))
+    with kernel(name):
+        for options in ({}, {"is_causal": True}, {"key_padding_mask": padding}):
+            expected = module(x, x, x, need_weights=False, **options)[0]
+            with torch.no_grad():
+                got = module(x, x, x, need_weights=False, **options)[0]
+            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)

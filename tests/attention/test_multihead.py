@@ -288,10 +288,33 @@ class TestStateDict:
         with pytest.raises(RuntimeError, match=r"Missing key.*norm\.weight"):
             rela.MultiheadAttention(EMBED, HEADS).load_state_dict({})
 
+    @pytest.mark.parametrize("attention", ["rela-g", "entmax"])
+    def test_one_of_ours_that_lost_its_own_parameters_fails_loudly(self, attention: str) -> None:
+        module = nn.Sequential(rela.MultiheadAttention(EMBED, HEADS, attention=attention))
+        state = module.state_dict()
+        for name in list(state):
+            if "norm" in name or "alpha" in name:
+                del state[name]
+        with pytest.raises(RuntimeError, match=r"Missing key.*(norm\.weight|alpha_logit)"):
+            module.load_state_dict(state)
+
+    def test_of_our_softmax_counts_as_torchs(self) -> None:
+        state = rela.MultiheadAttention(EMBED, HEADS, attention="softmax").state_dict()
+        with pytest.warns(UserWarning, match="keep their present values"):
+            rela.MultiheadAttention(EMBED, HEADS, attention="rela-g").load_state_dict(state)
+
+    def test_a_model_of_many_warns_once_at_the_callers_line(self) -> None:
+        model = rela.convert(nn.Transformer(EMBED, 4, 1, 1, 8, batch_first=True), "rela-g")
+        state = nn.Transformer(EMBED, 4, 1, 1, 8, batch_first=True).state_dict()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            model.load_state_dict(state)
+        assert [w.filename for w in caught] == [__file__]
+
     def test_inside_a_model(self) -> None:
         model = nn.ModuleDict({"a": rela.MultiheadAttention(EMBED, HEADS), "b": nn.Linear(2, 2)})
         state = nn.ModuleDict({"a": nn.MultiheadAttention(EMBED, HEADS), "b": nn.Linear(2, 2)}).state_dict()
-        with pytest.warns(UserWarning, match=r"a\.norm\.weight, a\.norm\.gate"):
+        with pytest.warns(UserWarning, match=r"has no norm\.weight, norm\.gate for MultiheadAttention"):
             model.load_state_dict(state)
 
     def test_assign(self) -> None:
@@ -665,9 +688,14 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ((12, 5), r"expected embed_dim.*multiple of num_heads.*got embed_dim=12, num_heads=5"),
-            ((12, 0), r"expected embed_dim.*got embed_dim=12, num_heads=0"),
-            ((0, 1), r"expected embed_dim.*got embed_dim=0"),
+            (
+                (12, 5),
+                r"expected embed_dim.*multiple of num_heads.*got embed_dim=12, num_heads=5; .*fit: 1, 2, 3, 4, 6, 12",
+            ),
+            ((12, 0), r"num_heads: expected a whole number, at least 1, got 0"),
+            ((0, 1), r"embed_dim: expected a whole number, at least 1, got 0"),
+            ((16.0, 2), r"embed_dim: expected a whole number, at least 1, got 16\.0"),
+            ((12, 3, 0.0, True, False, False, 2.5), r"kdim: expected a whole number, at least 1, got 2\.5"),
             ((12, 3, 1.5), r"dropout: expected.*between 0 and 1, got 1\.5"),
         ],
     )
@@ -729,5 +757,38 @@ class TestRefusals:
             build(attention)(X, X, X, **masks)
 
     def test_unbatched_padding(self) -> None:
-        with pytest.raises(ValueError, match=r"key_padding_mask: expected"):
-            build("rela-g")(X[0], X[0], X[0], key_padding_mask=padding(5, 3))
+        for mask in (padding(5, 3), padding(5)):
+            with pytest.raises(ValueError, match=r"key_padding_mask: expected shape \[Tk\] = \(5,\).*squeeze"):
+                build("rela-g")(X[0], X[0], X[0], key_padding_mask=mask)
+
+    @pytest.mark.parametrize(
+        ("masks", "message"),
+        [
+            ({"key_padding_mask": padding(5, 3, 2).T}, r"got \(5, 3\); transpose it"),
+            ({"attn_mask": causal(5).expand(3, 5, 5)}, r"got \(3, 5, 5\); .*repeat_interleave\(3, dim=0\)"),
+            ({"attn_mask": padding(5, 3, 2)}, r"got \(3, 5\); .*key_padding_mask"),
+        ],
+    )
+    def test_masks_in_other_peoples_shapes_get_a_remedy(self, masks: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            build("rela-g")(X, X, X, **masks)
+
+    def test_what_is_no_tensor(self) -> None:
+        rows: Any = X.tolist()
+        with pytest.raises(TypeError, match=r"query: expected a torch\.Tensor, got list; .*as_tensor"):
+            build("rela-g")(rows, X, X)
+        with pytest.raises(TypeError, match=r"key_padding_mask: expected a torch\.Tensor, got list"):
+            build("rela-g")(X, X, X, key_padding_mask=rows)
+        with pytest.raises(TypeError, match=r"attn_mask: expected a torch\.Tensor, got ndarray"):
+            build("rela-g")(X, X, X, attn_mask=X.numpy())
+
+
+def test_quantize_dynamic_takes_the_rest_of_a_converted_model() -> None:
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(EMBED, 4, 8, batch_first=True), 1).eval()
+    encoder = rela.convert(encoder, "rela-g")
+    x = inputs(B, TQ, EMBED, dtype=torch.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own: quantization moves to another package
+        quantize: Any = torch.ao.quantization.quantize_dynamic  # pyright: ignore[reportDeprecated]
+        quantized = quantize(encoder, {nn.Linear}, dtype=torch.qint8)
+    torch.testing.assert_close(quantized(x), encoder(x), rtol=0.1, atol=0.1)

@@ -128,6 +128,15 @@ def test_only_training_counts() -> None:
         penalty()
 
 
+def test_passes_without_gradients_do_not_count() -> None:
+    module = _module()
+    penalty = SparsityPenalty(module, 0.5)
+    with torch.no_grad():
+        module(_x(), _x(), _x())
+    with pytest.raises(RuntimeError, match=r"with gradients.*torch\.no_grad"):
+        penalty()
+
+
 def test_closing_ends_it() -> None:
     module = _module()
     penalty = SparsityPenalty(module, target=0.5)

@@ -1,5 +1,6 @@
 """Half precision, autocast, extreme inputs, and rows and inputs with nothing in them: never NaN, near float64."""
 
+import copy
 import math
 
 import pytest
@@ -17,10 +18,11 @@ from tests.attention.helpers import (
 )
 from torch import Tensor
 
+from rela.attention import MultiheadAttention
 from rela.attention.functional import attention, rela_attention
 from rela.attention.masks import Mask, split_mask
 from rela.attention.norms import GatedRMSNorm
-from rela.attention.spec import MAPS, AttentionSpec, MapName, resolve
+from rela.attention.spec import MAPS, PRESETS, AttentionSpec, MapName, resolve
 
 TOLERANCES = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 DTYPES = list(TOLERANCES)
@@ -229,3 +231,45 @@ def test_half_precision_is_rounded_once(name: MapName, dtype: torch.dtype) -> No
     assert expected_weights is not None
     assert torch.equal(output, expected.to(dtype))
     assert torch.equal(weights, expected_weights.to(dtype))
+
+
+@pytest.mark.parametrize("size", [1e4, 1.0, 1e-6])
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", [*PRESETS, "gelu+none", "leaky+none", "relu2+gated-rmsnorm"])
+def test_whole_modules_in_half_precision(name: str, dtype: torch.dtype, autocast: bool, size: float) -> None:
+    """Never NaN, neither in outputs nor in gradients; infinite only where float64 exceeds the dtype."""
+    torch.manual_seed(0)
+    module = MultiheadAttention(64, 4, attention=name, batch_first=True)
+    x = torch.randn(2, 9, 64) * size
+    if not autocast:
+        module, x = module.to(dtype), x.to(dtype)
+    wide, wide_x = copy.deepcopy(module).double(), x.double()
+    x.requires_grad_()
+    with torch.autocast("cpu", dtype, enabled=autocast):
+        output = module(x, x, x, need_weights=False)[0]
+        with_weights = module(x, x, x, need_weights=True)[0]
+    assert output.dtype == with_weights.dtype == dtype
+    expected = wide(wide_x, wide_x, wide_x, need_weights=False)[0]
+    limit = torch.finfo(dtype).max
+    for got in (output, with_weights):
+        assert not got.isnan().any()
+        assert not (got.isinf() & (expected.abs() < 0.9 * limit)).any()
+    for grad in torch.autograd.grad(output, [x, *module.parameters()], torch.randn_like(output)):
+        assert not grad.isnan().any()
+
+
+def test_unbounded_heads_are_projected_exactly() -> None:
+    """Heads beyond float16's range whose projection is within it: half precision must not lose them on the way."""
+    torch.manual_seed(0)
+    module = MultiheadAttention(16, 2, attention="relu", batch_first=True).half()
+    with torch.no_grad():
+        module.out_proj.weight.mul_(1e-6)
+    x = (torch.randn(1, 8, 16) * 300).half()
+    wide_x = x.double()
+    expected = copy.deepcopy(module).double()(wide_x, wide_x, wide_x)[0]
+    hidden_beyond = expected.abs().max() / module.out_proj.weight.double().abs().sum(1).max()
+    assert hidden_beyond > torch.finfo(torch.float16).max
+    torch.testing.assert_close(module(x, x, x)[0].double(), expected, rtol=2e-3, atol=1e-3)
+    memory = module.project_keys_values(x)
+    torch.testing.assert_close(module.attend(x, memory)[0].double(), expected, rtol=2e-3, atol=1e-3)

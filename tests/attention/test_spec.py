@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from tests.attention.helpers import COMBINATIONS, ROW_MAPS, raises_naming
@@ -132,3 +133,22 @@ def test_names_are_known_without_torch() -> None:
     code = "import sys, rela.attention.spec as s; s.resolve('rela-g'); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"topk": 2.5}, r"topk: expected a whole number of keys, at least 1, got 2\.5"),
+        ({"topk": "8"}, r"topk: expected a whole number"),
+        ({"scale": "1"}, r"scale: expected a finite number, got '1'"),
+        ({"eps": None}, r"eps: expected a finite number, got None"),
+    ],
+)
+def test_options_of_a_wrong_type(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AttentionSpec(map="topk", **options)
+
+
+def test_all_close_names_are_offered() -> None:
+    with pytest.raises(ValueError, match=r"did you mean ('rela-g' or 'rela-i'|'rela-i' or 'rela-g')"):
+        resolve("rela")

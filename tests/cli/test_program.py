@@ -40,6 +40,11 @@ def test_help_and_version_load_nothing_heavy(arguments: list[str]):
     assert done.returncode == 0, done.stderr
 
 
+def test_python_m_rela_is_the_same():
+    done = subprocess.run([sys.executable, "-m", "rela", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"rela {__version__}\n")
+
+
 def test_help_answers_well_under_a_second():
     def seconds() -> float:
         start = time.perf_counter()

@@ -4,6 +4,8 @@ import importlib.util
 import json
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 _spec = importlib.util.spec_from_file_location("make_documents", ROOT / "tools" / "make_documents.py")
 assert _spec is not None
@@ -16,10 +18,11 @@ def _result(name: str) -> dict[str, object]:
     return json.loads((ROOT / "docs" / "results" / name).read_text(encoding="utf-8"))
 
 
-def test_the_speed_table() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = make_documents.speed_table(_result("bench-attention.json"))
-    assert make_documents.with_table(readme, table) == readme
+@pytest.mark.parametrize(("part", "name"), make_documents.TABLES.items())
+def test_the_speed_tables(part: str, name: str) -> None:
+    document = (ROOT / name).read_text(encoding="utf-8")
+    table = make_documents.speed_table(_result("bench-attention.json"), part)
+    assert make_documents.with_table(document, part, table) == document
 
 
 def test_the_picture() -> None:

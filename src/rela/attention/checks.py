@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numbers
+
 import torch
 from torch import Tensor
 
+from rela.attention.kernels import traced_or_transformed
 from rela.attention.masks import Causal, Mask, causal_offset, split_mask
 
 
@@ -14,15 +17,16 @@ def checked_mask(
     """The mask in our form, after everything about the inputs ``[..., H, T, d]`` has been checked."""
     _check_inputs(query, key, value, enable_gqa)
     num_queries, num_keys = query.shape[-2], key.shape[-2]
-    mask = split_mask(attn_mask, true_means="allowed")
     if attn_mask is not None:
         check_device("attn_mask", attn_mask, query)
         full = (*_batch_shape(query, key), num_queries, num_keys)
         if not _broadcasts(attn_mask.shape, full):
             raise ValueError(
                 f"attn_mask: expected a shape that broadcasts to [..., H, Tq, Tk] = {full}, got "
-                f"{tuple(attn_mask.shape)}"
+                f"{tuple(attn_mask.shape)}; a mask of keys [B, Tk] becomes mask[:, None, None, :], one of each "
+                "sentence's places [B, Tq, Tk] mask[:, None]"
             )
+    mask = split_mask(attn_mask, true_means="allowed")
     return mask._replace(causal_offset=causal_offset(is_causal, num_queries, num_keys))
 
 
@@ -45,7 +49,8 @@ def by_head(name: str, number: float | Tensor, query: Tensor) -> float | Tensor:
 
 
 def check_device(name: str, tensor: Tensor, query: Tensor) -> None:
-    """Refuse a tensor that lies elsewhere than the query."""
+    """Refuse what is no tensor, or lies elsewhere than the query."""
+    check_tensors(**{name: tensor})
     if tensor.device != query.device:
         raise ValueError(
             f"{name}: expected it on the query's device {query.device}, got {tensor.device}; move it with "
@@ -55,8 +60,19 @@ def check_device(name: str, tensor: Tensor, query: Tensor) -> None:
 
 def check_alpha(alpha: float | Tensor) -> None:
     """Refuse the alphas for which entmax is not defined."""
-    if not isinstance(alpha, Tensor) and not alpha > 1:
+    if isinstance(alpha, Tensor):
+        too_small = not traced_or_transformed() and not bool((alpha > 1).all())
+    else:
+        too_small = not alpha > 1
+    if too_small:
         raise ValueError(f"alpha: expected more than 1 (1 is softmax, 2 is sparsemax), got {alpha}; use map='softmax'")
+
+
+def check_tensors(**inputs: object) -> None:
+    """Refuse lists and arrays."""
+    for name, x in inputs.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}: expected a torch.Tensor, got {type(x).__name__}; make one with torch.as_tensor")
 
 
 def check_batched(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -64,7 +80,7 @@ def check_batched(query: Tensor, key: Tensor, value: Tensor) -> None:
     if not query.dim() == key.dim() == value.dim() or query.dim() not in (2, 3):
         raise ValueError(
             "expected query, key and value all batched (3 dimensions) or all unbatched (2), got shapes "
-            f"{tuple(query.shape)}, {tuple(key.shape)}, {tuple(value.shape)}"
+            f"{tuple(query.shape)}, {tuple(key.shape)}, {tuple(value.shape)}; unsqueeze the batch where it is missing"
         )
 
 
@@ -83,12 +99,38 @@ def check_memory(keys: Tensor, values: Tensor, query: Tensor, num_heads: int, he
         )
 
 
+def check_unbatched_padding(mask: Tensor, num_keys: int) -> None:
+    """Refuse a padding mask of unbatched input that is not one row."""
+    check_tensors(key_padding_mask=mask)
+    if mask.shape != (num_keys,):
+        raise ValueError(
+            f"key_padding_mask: expected shape [Tk] = {(num_keys,)}, since the input has no batch dimension, got "
+            f"{tuple(mask.shape)}; squeeze the mask, or unsqueeze the input"
+        )
+
+
+def check_module_sizes(embed_dim: int, num_heads: int, kdim: int, vdim: int) -> None:
+    """Refuse sizes of a module that are not whole, not positive, or not a whole number of heads."""
+    sizes = {"embed_dim": embed_dim, "num_heads": num_heads, "kdim": kdim, "vdim": vdim}
+    for name, size in sizes.items():
+        if not isinstance(size, numbers.Integral) or size < 1:
+            raise ValueError(f"{name}: expected a whole number, at least 1, got {size!r}")
+    if embed_dim % num_heads != 0:
+        fitting = [str(n) for n in range(1, min(embed_dim, 64) + 1) if embed_dim % n == 0]
+        raise ValueError(
+            f"expected embed_dim to be a multiple of num_heads, got embed_dim={embed_dim}, num_heads={num_heads}; "
+            f"numbers of heads that fit: {', '.join(fitting)}"
+        )
+
+
 def check_sizes(query: Tensor, key: Tensor, value: Tensor, expected: tuple[int, int, int], batch_first: bool) -> None:
     """Refuse inputs of a module, here ``[B, T, E]``, whose sizes are not the module's or do not fit each other."""
     sizes = (query.shape[-1], key.shape[-1], value.shape[-1])
     if sizes != expected:
         names = ", ".join(f"{n}={size}" for n, size in zip(("embed_dim", "kdim", "vdim"), expected, strict=True))
-        raise ValueError(f"expected query, key and value of sizes {names}, got {sizes}")
+        raise ValueError(
+            f"expected query, key and value of sizes {names}, got {sizes}; give the module the sizes of its inputs"
+        )
     if key.shape[:2] != value.shape[:2] or query.shape[0] != key.shape[0]:
         layout = "[B, T, E]" if batch_first else "[T, B, E]"
         raise ValueError(
@@ -99,9 +141,13 @@ def check_sizes(query: Tensor, key: Tensor, value: Tensor, expected: tuple[int, 
 
 
 def _check_inputs(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
+    check_tensors(query=query, key=key, value=value)
     shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
     if not query.dim() == key.dim() == value.dim() or query.dim() < 2:
-        raise ValueError(f"expected query, key and value [..., H, T, d] with equally many dimensions, got {shapes}")
+        raise ValueError(
+            f"expected query, key and value [..., H, T, d] with equally many dimensions, got {shapes}; unsqueeze what "
+            "is missing"
+        )
     for name, tensor in (("key", key), ("value", value)):
         check_device(name, tensor, query)
     if not query.dtype == key.dtype == value.dtype or not query.is_floating_point():
@@ -111,10 +157,14 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -
         )
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(
-            f"expected queries and keys of one head size, got {query.shape[-1]} and {key.shape[-1]}: {shapes}"
+            f"expected queries and keys of one head size, got {query.shape[-1]} and {key.shape[-1]}: {shapes}; "
+            "project both to the same size"
         )
     if key.shape[-2] != value.shape[-2]:
-        raise ValueError(f"expected as many keys as values, got {key.shape[-2]} and {value.shape[-2]}: {shapes}")
+        raise ValueError(
+            f"expected as many keys as values, got {key.shape[-2]} and {value.shape[-2]}: {shapes}; each key needs the "
+            "value that it stands for"
+        )
     if query.dim() >= 3:
         _check_heads("key", query.shape[-3], key.shape[-3], enable_gqa, shapes)
         _check_heads("value", query.shape[-3], value.shape[-3], enable_gqa, shapes)
@@ -123,7 +173,7 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -
     try:
         torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
     except RuntimeError:
-        raise ValueError(f"expected batch dimensions that broadcast, got {shapes}") from None
+        raise ValueError(f"expected batch dimensions that broadcast, got {shapes}; expand them to one shape") from None
 
 
 def _check_heads(name: str, num_heads: int, num_others: int, enable_gqa: bool, shapes: str) -> None:

@@ -66,6 +66,8 @@ def convert(
 
     The kind comes from the layer (``nn.TransformerEncoderLayer``, ``nn.TransformerDecoderLayer``) or else from the
     names on the way to the attention. If it cannot be told and ``where`` leaves kinds out, that is an error.
+    New parameters (the norm's) can be trained, in a frozen model too. An attention of a class that has a ``forward``
+    of its own is refused: what that computes would be lost.
 
     >>> model = rela.convert(nn.Transformer(512, 8), "rela-g", where={"decoder", "cross"}, report=print)
     """
@@ -155,6 +157,13 @@ def _is_chosen(place: _Place, where: Collection[str] | Chooser) -> bool:
 
 def _rebuild(old: nn.MultiheadAttention | MultiheadAttention, spec: AttentionSpec, name: str) -> MultiheadAttention:
     """Our module around the old one's parameters."""
+    kind = MultiheadAttention if isinstance(old, MultiheadAttention) else nn.MultiheadAttention
+    if type(old).forward is not kind.forward:
+        raise ValueError(
+            f"{name or 'module'}: expected an attention with {kind.__name__}'s own forward, got "
+            f"{type(old).__name__}, whose different forward would be lost; leave it out with a function as `where`, or "
+            "change its class by hand"
+        )
     if parametrize.is_parametrized(old) or parametrize.is_parametrized(old.out_proj):
         raise ValueError(
             f"{name or 'module'}: expected plain parameters, got parametrized ones; remove the parametrization "

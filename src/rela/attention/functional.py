@@ -209,33 +209,38 @@ def attend(
     alpha: float | Tensor = 1.5,
     need_weights: bool = False,
     need_scores: bool = False,
+    shifts: Tensor | None = None,
 ) -> Attended:
     """The core of every attention here, from checked inputs to the heads' outputs, before norm and concatenation.
 
     Half-precision inputs give float32 outputs: the norm behind wants them unrounded. ``spec.norm``,
-    ``spec.threshold`` and ``spec.learn_threshold`` are the caller's business.
+    ``spec.threshold`` and ``spec.learn_threshold`` are the caller's business. ``shifts`` ``[3, H, d]``, only without
+    gradients, are added to query, key and value: the bias of their projection, which a kernel may add as it reads.
     """
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p: expected a probability between 0 and 1, got {dropout_p}")
     scale = spec.scale if spec.scale is not None else 1.0 / math.sqrt(max(query.shape[-1], 1))
     threshold, alpha = by_head("threshold", threshold, query), by_head("alpha", alpha, query)
-    with _without_autocast(query.device):
+    with without_autocast(query.device):
         query, key, value = (_at_least_float32(t) for t in (query, key, value))
         key, value = (_repeat_heads(t, query) for t in (key, value))
         if mask.bias is not None:
             mask = mask._replace(bias=mask.bias.to(query.dtype))
-        if not need_weights and not need_scores:
-            if spec.map == "softmax" and (torch.compiler.is_compiling() or not kernels.traced_or_transformed()):
-                return Attended(_softmax_output(query, key, value, mask, scale, dropout_p), None, None)
-            kernel = _relu_kernel(query, key, value, mask, threshold) if spec.map == "relu" else None
-            if kernel is not None:
-                output = kernels.relu_attention(
-                    kernel, query, key, value, mask, scale=scale, threshold=threshold, dropout_p=dropout_p
-                )
-                if spec.length_power != 0:
-                    num_valid = mask.num_valid(query.shape[-2], key.shape[-2], query.device)
-                    output = output * length_factor(spec.length_power, num_valid, output.dtype)
-                return Attended(output, None, None)
+        only_output = not need_weights and not need_scores
+        kernel = _relu_kernel(query, key, value, mask, threshold) if only_output and spec.map == "relu" else None
+        if shifts is not None and (kernel is None or not kernel.takes_shifts):
+            query, key, value = (t + shift.unsqueeze(1) for t, shift in zip((query, key, value), shifts, strict=True))
+            shifts = None
+        if kernel is not None:
+            output = kernels.relu_attention(
+                kernel, query, key, value, mask, scale=scale, threshold=threshold, dropout_p=dropout_p, shifts=shifts
+            )
+            if spec.length_power != 0:
+                num_valid = mask.num_valid(query.shape[-2], key.shape[-2], query.device)
+                output = output * length_factor(spec.length_power, num_valid, output.dtype)
+            return Attended(output, None, None)
+        if only_output and spec.map == "softmax" and _sdpa_fits():
+            return Attended(_softmax_output(query, key, value, mask, scale, dropout_p), None, None)
         return _plain(query, key, value, spec, mask, scale, dropout_p, threshold, alpha)
 
 
@@ -280,6 +285,11 @@ def _softmax_output(query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale
     return output.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
 
 
+def _sdpa_fits() -> bool:
+    """torch's own attention works in eager mode and under torch.compile, but not under every transform."""
+    return torch.compiler.is_compiling() or not kernels.traced_or_transformed()
+
+
 def _relu_kernel(
     query: Tensor, key: Tensor, value: Tensor, mask: Mask, threshold: float | Tensor
 ) -> kernels.Kernel | None:
@@ -308,7 +318,7 @@ def autocast_enabled(device: torch.device) -> bool:
     return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
 
 
-def _without_autocast(device: torch.device) -> contextlib.AbstractContextManager[object]:
+def without_autocast(device: torch.device) -> contextlib.AbstractContextManager[object]:
     """Autocast would turn our float32 products back into half precision."""
     if autocast_enabled(device):
         return torch.autocast(device.type, enabled=False)

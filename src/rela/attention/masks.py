@@ -112,8 +112,10 @@ def module_mask(
     padding = places = Mask()
     if key_padding_mask is not None:
         if key_padding_mask.shape != (batch, num_keys):
+            turned = key_padding_mask.shape == (num_keys, batch)
             raise ValueError(
-                f"key_padding_mask: expected shape [B, Tk] = {(batch, num_keys)}, got {tuple(key_padding_mask.shape)}"
+                f"key_padding_mask: expected shape [B, Tk] = {(batch, num_keys)}, got {tuple(key_padding_mask.shape)}; "
+                + ("transpose it" if turned else "it has a row for each sentence and a column for each key")
             )
         padding = split_mask(key_padding_mask[:, None, None, :], true_means="forbidden")
     if attn_mask is not None:
@@ -123,9 +125,15 @@ def module_mask(
         elif attn_mask.shape == whole:
             attn_mask = attn_mask.unflatten(0, (batch, num_heads))
         else:
+            by_sentence = attn_mask.shape == (batch, num_queries, num_keys)
             raise ValueError(
                 f"attn_mask: expected shape [Tq, Tk] = {whole[1:]} or [B*H, Tq, Tk] = {whole}, got "
-                f"{tuple(attn_mask.shape)}"
+                f"{tuple(attn_mask.shape)}; "
+                + (
+                    f"repeat it for the heads: mask.repeat_interleave({num_heads}, dim=0)"
+                    if by_sentence
+                    else "a mask of keys alone goes to key_padding_mask"
+                )
             )
         places = split_mask(attn_mask, true_means="forbidden")
     return merge_masks(padding, places)._replace(causal_offset=causal_offset(is_causal, num_queries, num_keys))

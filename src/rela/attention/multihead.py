@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -11,11 +10,21 @@ from typing import Any, Final, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from torch.utils.hooks import RemovableHandle
 
-from rela.attention import nested
-from rela.attention.checks import check_batched, check_device, check_memory, check_sizes
-from rela.attention.functional import Attended, attend, autocast_enabled, concat_heads
+from rela._warn import warn
+from rela.attention import kernels, nested
+from rela.attention.checks import (
+    check_batched,
+    check_device,
+    check_memory,
+    check_module_sizes,
+    check_sizes,
+    check_tensors,
+    check_unbatched_padding,
+)
+from rela.attention.functional import Attended, attend, autocast_enabled, concat_heads, without_autocast
 from rela.attention.key_values import KeyValues
 from rela.attention.maps import ALPHA_MIN, alpha_from_logit
 from rela.attention.masks import Causal, Mask, module_mask
@@ -23,6 +32,7 @@ from rela.attention.norms import GatedRMSNorm, RMSNorm, build_norm
 from rela.attention.spec import AttentionSpec, resolve
 
 _OWN: Final = ("norm.", "threshold", "alpha_logit")
+_SAVED_OWN: Final = "rela_own_parameters"  # in a state dict's metadata: what it had of them when it was saved
 _ALPHA_START: Final = 1.5
 _ALPHA_LOGIT_START: Final = math.log((_ALPHA_START - ALPHA_MIN) / (2.0 - _ALPHA_START))
 
@@ -82,19 +92,15 @@ class MultiheadAttention(nn.Module):
         attention: str | AttentionSpec = "rela-g",
     ) -> None:
         super().__init__()
-        if embed_dim <= 0 or num_heads <= 0 or embed_dim % num_heads != 0:
-            raise ValueError(
-                f"expected embed_dim to be a positive multiple of num_heads, got embed_dim={embed_dim}, "
-                f"num_heads={num_heads}"
-            )
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        check_module_sizes(embed_dim, num_heads, self.kdim, self.vdim)
         if not 0.0 <= dropout <= 1.0:
             raise ValueError(f"dropout: expected a probability between 0 and 1, got {dropout}")
         self.attention = resolve(attention)
         self.embed_dim = embed_dim
         self.num_heads = num_heads
         self.head_dim = embed_dim // num_heads
-        self.kdim = embed_dim if kdim is None else kdim
-        self.vdim = embed_dim if vdim is None else vdim
         self.dropout = dropout
         self.batch_first = batch_first
         self.add_zero_attn = add_zero_attn
@@ -109,7 +115,8 @@ class MultiheadAttention(nn.Module):
         self.k_proj_weight = None if packed else parameter(embed_dim, self.kdim)
         self.v_proj_weight = None if packed else parameter(embed_dim, self.vdim)
         self.in_proj_bias = parameter(3 * embed_dim) if bias else None
-        self.out_proj = nn.Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        # torch's module has the same: quantize_dynamic leaves it alone.
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
         self.bias_k = parameter(1, 1, embed_dim) if add_bias_kv else None
         self.bias_v = parameter(1, 1, embed_dim) if add_bias_kv else None
         self._reset_torch_parameters()
@@ -181,6 +188,7 @@ class MultiheadAttention(nn.Module):
         where attention is *not* allowed, or floats that are added to the scores. ``is_causal`` is True (from the top
         left, as in torch) or ``"bottom-right"`` (the last query sees every key).
         """
+        check_tensors(query=query, key=key, value=value)
         if query.is_nested or key.is_nested or value.is_nested:
             return self._forward_nested(query, key, value, key_padding_mask, need_weights, attn_mask, is_causal)
         check_batched(query, key, value)
@@ -188,11 +196,12 @@ class MultiheadAttention(nn.Module):
         batched = query.dim() == 3
         query, key, value = self._to_batch_first(query, key, value, batched)
         check_sizes(query, key, value, (self.embed_dim, self.kdim, self.vdim), self.batch_first)
-        projected, new = self._project(query, key, value)
+        projected, new, shifts = self._project(query, key, value, need_weights)
         if not batched and key_padding_mask is not None:
+            check_unbatched_padding(key_padding_mask, key.shape[1])
             key_padding_mask = key_padding_mask.unsqueeze(0)
         mask = self._mask(key_padding_mask, attn_mask, is_causal, query, key.shape[1])
-        output, weights = self._attend(projected, new, mask, need_weights)
+        output, weights = self._attend(projected, new, mask, need_weights, _dtype_of(query), shifts)
         if weights is not None:
             weights = weights.mean(1) if average_attn_weights else weights
         if not batched:
@@ -216,11 +225,11 @@ class MultiheadAttention(nn.Module):
             )
         weights, biases = self._in_projections()
         if value is key and self.in_proj_weight is not None:
-            both = F.linear(key, self.in_proj_weight[self.embed_dim :], self._bias(self.embed_dim, None))
+            both = self._linear(key, self.in_proj_weight[self.embed_dim :], self._bias(self.embed_dim, None))
             return KeyValues(*(self._split_heads(part) for part in both.chunk(2, dim=-1)))
         return KeyValues(
-            self._split_heads(F.linear(key, weights[1], biases[1])),
-            self._split_heads(F.linear(value, weights[2], biases[2])),
+            self._split_heads(self._linear(key, weights[1], biases[1])),
+            self._split_heads(self._linear(value, weights[2], biases[2])),
         )
 
     def attend(
@@ -244,9 +253,9 @@ class MultiheadAttention(nn.Module):
         self._check_dtypes(query=query)
         check_memory(memory.keys, memory.values, query, self.num_heads, self.head_dim)
         weights, biases = self._in_projections()
-        heads = self._split_heads(F.linear(query, weights[0], biases[0]))
+        heads = self._split_heads(self._linear(query, weights[0], biases[0]))
         mask = self._mask(key_padding_mask, attn_mask, is_causal, query, memory.length)
-        return self._attend(heads, memory, mask, need_weights)
+        return self._attend(heads, memory, mask, need_weights, _dtype_of(query))
 
     def step(
         self,
@@ -260,6 +269,11 @@ class MultiheadAttention(nn.Module):
         Returns output, weights on request, and the longer cache. Feeding a sentence in pieces equals one causal
         forward pass over the whole.
         """
+        if (self.kdim, self.vdim) != (self.embed_dim, self.embed_dim):
+            raise ValueError(
+                f"step: expected kdim = vdim = embed_dim = {self.embed_dim}, since it is self-attention, got "
+                f"{self.kdim} and {self.vdim}; for a memory of another size use project_keys_values and attend"
+            )
         new = self.project_keys_values(query)
         memory = new if cache is None else cache.append(new)
         output, weights = self.attend(
@@ -288,8 +302,16 @@ class MultiheadAttention(nn.Module):
 
     # ------------------------------------------------------------------ inside
 
-    def _attend(self, query: Tensor, memory: KeyValues, mask: Mask, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        """From heads to the output projection."""
+    def _attend(
+        self,
+        query: Tensor,
+        memory: KeyValues,
+        mask: Mask,
+        need_weights: bool,
+        dtype: torch.dtype,
+        shifts: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """From heads, to which ``shifts`` are still to be added, to the projected output of ``dtype``."""
         memory, mask = self._with_extra_keys(memory, mask, query)
         threshold = self.attention.threshold if self.threshold is None else self.threshold
         observed = bool(self._observers)
@@ -304,6 +326,7 @@ class MultiheadAttention(nn.Module):
             alpha=_ALPHA_START if self.alpha_logit is None else alpha_from_logit(self.alpha_logit),
             need_weights=need_weights or observed,
             need_scores=observed,
+            shifts=shifts,
         )
         if observed:
             self._notify(attended, mask, query, memory)
@@ -312,9 +335,25 @@ class MultiheadAttention(nn.Module):
             hidden = self.norm(hidden, inplace=True)  # nobody else has it
         elif self.norm is not None:
             hidden = self.norm(hidden)
-        output = self.out_proj(hidden.to(query.dtype))
+        output = self._project_out(hidden, dtype)
         weights = attended.weights if need_weights else None
-        return output, None if weights is None else weights.to(query.dtype)
+        return output, None if weights is None else weights.to(dtype)
+
+    def _linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """A projection; in float32 where half precision would overflow, forward or backward."""
+        if self._needs_float32(_dtype_of(x)):
+            return _float32_linear(x, weight, bias)
+        return F.linear(x, weight, bias)
+
+    def _project_out(self, hidden: Tensor, dtype: torch.dtype) -> Tensor:
+        out = self.out_proj
+        if self._needs_float32(dtype) and type(out) is NonDynamicallyQuantizableLinear and not _has_hooks(out):
+            return _float32_linear(hidden, out.weight, out.bias).to(dtype)
+        return out(hidden.to(dtype))
+
+    def _needs_float32(self, dtype: torch.dtype) -> bool:
+        """Heads of pointwise maps have no bound, and without a norm behind them nothing brings them back."""
+        return self.norm is None and self.attention.is_pointwise and dtype in (torch.float16, torch.bfloat16)
 
     def _notify(self, attended: Attended, mask: Mask, query: Tensor, memory: KeyValues) -> None:
         assert attended.scores is not None
@@ -323,15 +362,32 @@ class MultiheadAttention(nn.Module):
         for observer in tuple(self._observers.values()):
             observer(self, Observation(attended.scores, attended.weights, allowed))
 
-    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, KeyValues]:
-        """Queries, keys and values as heads, by as few products as the inputs' identity allows."""
+    def _project(
+        self, query: Tensor, key: Tensor, value: Tensor, need_weights: bool
+    ) -> tuple[Tensor, KeyValues, Tensor | None]:
+        """Queries, keys and values as heads, by as few products as the inputs' identity allows.
+
+        And the bias ``[3, H, d]``, if it is still to be added: as a pass of its own over the packed heads it costs a
+        twentieth of the whole sublayer, so a kernel that can adds it while it reads them.
+        """
         if query is key and key is value and self.in_proj_weight is not None:
-            packed = F.linear(query, self.in_proj_weight, self.in_proj_bias)
+            bias, shifts = self.in_proj_bias, None
+            if bias is not None and not need_weights and self._shifts_fit(query):
+                bias, shifts = None, bias.view(3, self.num_heads, self.head_dim)
+            packed = self._linear(query, self.in_proj_weight, bias)
             heads = packed.unflatten(-1, (3, self.num_heads, self.head_dim)).permute(2, 0, 3, 1, 4)
             queries, keys, values = heads.unbind(0)
-            return queries, KeyValues(keys, values)
+            return queries, KeyValues(keys, values), shifts
         weights, biases = self._in_projections()
-        return self._split_heads(F.linear(query, weights[0], biases[0])), self.project_keys_values(key, value)
+        queries = self._split_heads(self._linear(query, weights[0], biases[0]))
+        return queries, self.project_keys_values(key, value), None
+
+    def _shifts_fit(self, x: Tensor) -> bool:
+        adds_keys = self.bias_k is not None or self.add_zero_attn
+        plain = (
+            self.attention.map == "relu" and not adds_keys and not self._observers and not autocast_enabled(x.device)
+        )
+        return plain and kernels.takes_shifts(x, self.head_dim)
 
     def _in_projections(self) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]]:
         if self.in_proj_weight is not None:
@@ -392,7 +448,9 @@ class MultiheadAttention(nn.Module):
         return turned_query, turned_key, turned_key if value is key else turn(value)
 
     def _check_dtypes(self, **inputs: Tensor) -> None:
-        want = self.out_proj.weight.dtype
+        weight = self.q_proj_weight if self.in_proj_weight is None else self.in_proj_weight
+        assert weight is not None
+        want = weight.dtype
         got = {name: x.dtype for name, x in inputs.items()}
         casts = any(autocast_enabled(x.device) for x in inputs.values())
         if any(dtype != want and not (casts and dtype.is_floating_point) for dtype in got.values()):
@@ -424,6 +482,12 @@ class MultiheadAttention(nn.Module):
         output, _ = self.forward(*padded, key_padding_mask=padding, need_weights=False, is_causal=is_causal)
         return nested.restore(output, query), None
 
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        metadata = getattr(destination, "_metadata", {}).get(prefix[:-1])
+        if metadata is not None:
+            metadata[_SAVED_OWN] = list(self.own_parameters())
+
     def _load_from_state_dict(
         self,
         state_dict: dict[str, Any],
@@ -434,18 +498,34 @@ class MultiheadAttention(nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """A state dict of torch's module has none of our own parameters: they stay as they are, and we say so."""
+        """A state dict of torch's module has none of our own parameters: they stay as they are, and we say so.
+
+        One of ours that has lost them is not that: strict loading refuses it.
+        """
         own = {f"{prefix}{name}": parameter.detach() for name, parameter in self.own_parameters().items()}
-        if own and f"{prefix}out_proj.weight" in state_dict and not own.keys() & state_dict.keys():
-            warnings.warn(
-                f"the state dict is one of torch.nn.MultiheadAttention: it has no {', '.join(own)}; they keep their "
-                "present values",
-                stacklevel=2,
+        is_attention = f"{prefix}out_proj.weight" in state_dict
+        if own and is_attention and not local_metadata.get(_SAVED_OWN) and not own.keys() & state_dict.keys():
+            names = ", ".join(key.removeprefix(prefix) for key in own)
+            warn(
+                f"the state dict has no {names} for {type(self).__name__}, as if it were one of "
+                "torch.nn.MultiheadAttention; they keep their present values"
             )
             state_dict.update(own)
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
+
+
+def _float32_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    with without_autocast(x.device):
+        return F.linear(x.float(), weight.float(), None if bias is None else bias.float())
+
+
+def _dtype_of(x: Tensor) -> torch.dtype:
+    """The dtype of what a projection of ``x`` gives: autocast changes it."""
+    if x.dtype != torch.float64 and autocast_enabled(x.device):
+        return torch.get_autocast_dtype(x.device.type)
+    return x.dtype
 
 
 def _has_hooks(module: nn.Module) -> bool:

@@ -23,7 +23,8 @@ class SparsityPenalty:
     >>> penalty = rela.SparsityPenalty(model, target=0.8)
     >>> loss = criterion(model(x), y) + penalty()   # reads, and forgets, the forward passes since the last call
 
-    Only passes in training mode count. :meth:`close` stops watching; while watched, weights are computed in full.
+    Only passes in training mode and with gradients count. :meth:`close` stops watching; while watched, weights are
+    computed in full.
     """
 
     def __init__(self, model: nn.Module, target: float, *, temperature: float = _TEMPERATURE) -> None:
@@ -55,7 +56,8 @@ class SparsityPenalty:
         """The exact sparsity rate of the forward passes since the last call, with its surrogate gradient."""
         if not self._zeros:
             raise RuntimeError(
-                "expected a forward pass of the watched model in training mode before the penalty is read, got none"
+                "expected a forward pass of the watched model, in training mode and with gradients, before the penalty "
+                "is read; got none: call model.train() and the model outside torch.no_grad()"
             )
         return torch.stack(self._zeros).sum() / torch.stack(self._places).sum().clamp_min(1)
 
@@ -65,7 +67,7 @@ class SparsityPenalty:
             handle.remove()
 
     def _observe(self, module: MultiheadAttention, seen: Observation) -> None:
-        if not module.training:
+        if not module.training or not torch.is_grad_enabled():
             return
         threshold = module.attention.threshold if module.threshold is None else module.threshold[:, None, None]
         soft = torch.sigmoid((threshold - seen.scores) / self.temperature)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import numbers
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
@@ -64,8 +65,10 @@ class AttentionSpec:
         _check_choice("xavier_fan", self.xavier_fan, ("model", "head"))
         for name in ("scale", "threshold", "length_power", "negative_slope", "eps"):
             value = getattr(self, name)
-            if value is not None and not math.isfinite(value):
-                raise ValueError(f"{name}: expected a finite number, got {value}")
+            if value is None and name == "scale":
+                continue
+            if not isinstance(value, numbers.Real) or not math.isfinite(value):
+                raise ValueError(f"{name}: expected a finite number, got {value!r}")
         if not self.is_pointwise and (self.threshold != 0 or self.learn_threshold):
             raise ValueError(
                 f"threshold: expected one of the maps {sorted(POINTWISE_MAPS)}, got {self.map!r}, "
@@ -76,8 +79,8 @@ class AttentionSpec:
                 f"length_power: expected one of the maps {sorted(POINTWISE_MAPS)}, got {self.map!r}, "
                 "whose weights already sum to 1; leave length_power at 0"
             )
-        if self.topk < 1:
-            raise ValueError(f"topk: expected at least 1 key, got {self.topk}")
+        if not isinstance(self.topk, numbers.Integral) or self.topk < 1:
+            raise ValueError(f"topk: expected a whole number of keys, at least 1, got {self.topk!r}")
         if not self.eps >= 1e-6:
             raise ValueError(
                 f"eps: expected at least 1e-6, got {self.eps}: smaller ones explode gradients at near-null rows"
@@ -146,8 +149,8 @@ def _parse(name: str) -> AttentionSpec:
     map_name, plus, norm_name = name.partition("+")
     if plus:
         return AttentionSpec(map=map_name, norm=norm_name)  # pyright: ignore[reportArgumentType]
-    close = difflib.get_close_matches(name, PRESETS, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else "."
+    close = difflib.get_close_matches(name, PRESETS)
+    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
     raise ValueError(
         f"unknown attention {name!r}{hint} Known names: {', '.join(PRESETS)}; "
         f"or any map+norm of {', '.join(MAPS)} and {', '.join(NORMS)}"

@@ -120,7 +120,7 @@ def _show(console: "Console", setting: "Setting", weights: Any, speeds: Any) -> 
 
     table = Table(
         title=f"T={setting.length}, batch {setting.batch}, d={setting.dim}, H={setting.num_heads}",
-        caption=f"speeds are multiples of torch's own softmax attention: above 1 is faster\n{setting.signature}",
+        caption="speeds are multiples of torch's softmax: above 1 is faster",
     )
     table.add_column("attention", no_wrap=True)
     for column in ("sparsity", "null\nrate", "extra\nparams"):
@@ -132,3 +132,4 @@ def _show(console: "Console", setting: "Setting", weights: Any, speeds: Any) -> 
         cells += [f"{speed[name].median:.2f}x" for speed in speeds.values()]
         table.add_row(name, *cells)
     console.print(table)
+    console.print(setting.signature, soft_wrap=True, style="dim")

@@ -5,7 +5,14 @@ Every kernel here equals the plain formula in outputs and gradients; the tests h
 
 from rela.attention.kernels.relu import Kernel, relu_attention
 from rela.attention.kernels.rms import rms_norm
-from rela.attention.kernels.select import KernelChoice, attention_kernel, describe, norm_kernel, traced_or_transformed
+from rela.attention.kernels.select import (
+    KernelChoice,
+    attention_kernel,
+    describe,
+    norm_kernel,
+    takes_shifts,
+    traced_or_transformed,
+)
 
 __all__ = [
     "Kernel",
@@ -15,5 +22,6 @@ __all__ = [
     "norm_kernel",
     "relu_attention",
     "rms_norm",
+    "takes_shifts",
     "traced_or_transformed",
 ]

@@ -7,7 +7,7 @@ backward pass makes each block again instead of keeping it. Float32 and float64,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,6 +22,8 @@ CAUSAL_ROWS: Final = 128
 
 class BlockedKernel:
     """The implementation that runs anywhere."""
+
+    takes_shifts: ClassVar[bool] = False
 
     def forward(self, inputs: Inputs, options: Options) -> Tensor:
         """The output ``[B, H, Tq, d]``."""

@@ -9,11 +9,11 @@ import os
 import platform
 import subprocess
 import tempfile
-import warnings
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from rela._machine import find_compiler
+from rela._warn import warn
 
 _SOURCE: Final = Path(__file__).with_name("native.c")
 _FLAGS: Final = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-shared", "-std=gnu11")
@@ -49,28 +49,30 @@ def load() -> Built:
 @functools.cache
 def notice() -> None:
     """Say, once in a process, why the native kernels are missing."""
-    warnings.warn(
+    warn(
         f"rela: no native CPU kernels ({load().reason}); the slower blocked ones are used. `rela doctor` says more; "
-        "RELA_KERNEL=blocked silences this.",
-        stacklevel=2,
+        "RELA_KERNEL=blocked silences this."
     )
 
 
 def _open(command: list[str], version: str) -> ctypes.CDLL:
     """Load the library from the cache; one that cannot be loaded is built again, once."""
-    path = _compiled(command, version)
+    folder = _cache_folder()
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="rela-kernels-") as scratch:  # a loaded library needs its file no more
+            return ctypes.CDLL(str(_compiled(command, version, Path(scratch))))
+    path = _compiled(command, version, folder)
     try:
         return ctypes.CDLL(str(path))
     except OSError:
         path.unlink(missing_ok=True)
-        return ctypes.CDLL(str(_compiled(command, version)))
+        return ctypes.CDLL(str(_compiled(command, version, folder)))
 
 
-def _compiled(command: list[str], version: str) -> Path:
-    """The library's path in the cache, keyed by everything that decides what is in it."""
+def _compiled(command: list[str], version: str, folder: Path) -> Path:
+    """The library's path in the folder, keyed by everything that decides what is in it."""
     parts = (_SOURCE.read_text(), *command, version, *_FLAGS, platform.machine(), _cpu_flags())
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
-    folder = _cache_folder()
     path = folder / f"native-{key}.so"
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=folder) as scratch:  # renamed when whole: two processes may build at once
@@ -81,8 +83,8 @@ def _compiled(command: list[str], version: str) -> Path:
     return path
 
 
-def _cache_folder() -> Path:
-    """RELA_CACHE, or the user's cache, or a temporary folder if that cannot be written."""
+def _cache_folder() -> Path | None:
+    """RELA_CACHE, or the user's cache; None if that cannot be written."""
     chosen = os.environ.get("RELA_CACHE")
     base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rela"
     folder = base / "kernels"
@@ -93,7 +95,7 @@ def _cache_folder() -> Path:
     except OSError:
         if chosen:
             raise
-    return Path(tempfile.mkdtemp(prefix="rela-kernels-"))
+    return None
 
 
 def _cpu_flags() -> str:

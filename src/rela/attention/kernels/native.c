@@ -13,13 +13,13 @@
 
 #if defined(__AVX512F__)
 #define LANES 16
-#define ROWS 8 /* rows of a register tile: ROWS x 2 accumulators, all in registers */
+#define ROWS 12 /* rows of a register tile: ROWS x 2 accumulators, all in registers */
 #else
 #define LANES 8
 #define ROWS 6
 #endif
 #define COLS (2 * LANES)
-#define TILE_Q 192 /* query rows of a tile, a multiple of both 8 and 6: many, since each tile packs the keys again */
+#define TILE_Q 192 /* query rows of a tile, a multiple of ROWS: many, since each tile packs the keys again */
 #define TILE_Q_BACKWARD 96
 #define TILE_K 64 /* a multiple of COLS */
 #define MAX_HEAD 128
@@ -83,16 +83,13 @@ static void product(int m, int n, int depth, const float *a, int64_t rs, int64_t
             tile_product(ROWS, depth, a + i * rs, rs, cs, b + j, ldb, c + i * ldc + j, ldc, add);
         const float *ai = a + i * rs;
         float *ci = c + i * ldc + j;
-        switch (m - i) {
-        case 7: tile_product(7 < ROWS ? 7 : 1, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
-        case 6: tile_product(6 < ROWS ? 6 : 1, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
-        case 5: tile_product(5, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
-        case 4: tile_product(4, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
-        case 3: tile_product(3, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
-        case 2: tile_product(2, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
-        case 1: tile_product(1, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
+#define REST(count) \
+    case count: tile_product(count < ROWS ? count : 1, depth, ai, rs, cs, b + j, ldb, ci, ldc, add); break;
+        switch (m - i) { /* each with a constant number of rows, so that they stay in registers */
+            REST(1) REST(2) REST(3) REST(4) REST(5) REST(6) REST(7) REST(8) REST(9) REST(10) REST(11)
         default: break;
         }
+#undef REST
     }
     if (j < n) narrow_product(m, n - j, depth, a, rs, cs, b + j, ldb, c + j, ldc, add);
 }
@@ -128,27 +125,51 @@ INLINE void transpose(vec *rows) {
 #endif
 }
 
-/* packed[k][j] = rows[j][k] for `count` rows, the rest of the TILE_K columns zero. */
-static void pack_transposed(int count, int depth, const float *rows, int64_t stride, float *packed) {
+/* packed[k][j] = rows[j][k] (+ shift[k]) for `count` rows, the rest of the TILE_K columns zero. */
+static void pack_transposed(int count, int depth, const float *rows, int64_t stride, const float *shift,
+                            float *packed) {
     int j = 0;
     for (; j + LANES <= count; j += LANES) {
         int k = 0;
         for (; k + LANES <= depth; k += LANES) {
+            const vec add = shift ? *(const vec *)(shift + k) : (vec){0};
             vec block[LANES];
-            for (int i = 0; i < LANES; i++) block[i] = *(const vec *)(rows + (j + i) * stride + k);
+            for (int i = 0; i < LANES; i++) block[i] = *(const vec *)(rows + (j + i) * stride + k) + add;
             transpose(block);
             for (int i = 0; i < LANES; i++) *(vec *)(packed + (k + i) * TILE_K + j) = block[i];
         }
-        for (; k < depth; k++)
-            for (int i = 0; i < LANES; i++) packed[k * TILE_K + j + i] = rows[(j + i) * stride + k];
+        for (; k < depth; k++) {
+            const float add = shift ? shift[k] : 0.0f;
+            for (int i = 0; i < LANES; i++) packed[k * TILE_K + j + i] = rows[(j + i) * stride + k] + add;
+        }
     }
-    for (int k = 0; k < depth; k++)
-        for (int i = j; i < TILE_K; i++) packed[k * TILE_K + i] = i < count ? rows[i * stride + k] : 0.0f;
+    for (int k = 0; k < depth; k++) {
+        const float add = shift ? shift[k] : 0.0f;
+        for (int i = j; i < TILE_K; i++) packed[k * TILE_K + i] = i < count ? rows[i * stride + k] + add : 0.0f;
+    }
 }
 
-/* Rows one after the other: in the tensors a head's rows lie far apart, and their addresses collide in the cache. */
-static void pack_rows(int count, int depth, const float *rows, int64_t stride, float *packed) {
-    for (int i = 0; i < count; i++) memcpy(packed + i * depth, rows + i * stride, sizeof(float) * (size_t)depth);
+/* Rows (+ shift) one after the other: in the tensors a head's rows lie far apart, and their addresses collide in the
+   cache. */
+static void pack_rows(int count, int depth, const float *rows, int64_t stride, const float *shift, float *packed) {
+    for (int i = 0; i < count; i++) {
+        const float *from = rows + i * stride;
+        float *to = packed + i * depth;
+        int k = 0;
+        if (shift) {
+            for (; k + LANES <= depth; k += LANES) *(vec *)(to + k) = *(const vec *)(from + k) + *(const vec *)(shift + k);
+            for (; k < depth; k++) to[k] = from[k] + shift[k];
+        } else {
+            for (; k + LANES <= depth; k += LANES) *(vec *)(to + k) = *(const vec *)(from + k);
+            for (; k < depth; k++) to[k] = from[k];
+        }
+    }
+}
+
+/* Rows that will be written soon: fetched while products run, they keep nobody waiting. */
+INLINE void expect_rows(int count, int depth, const float *rows, int64_t stride) {
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < depth; k += 64 / (int)sizeof(float)) __builtin_prefetch(rows + i * stride + k, 1);
 }
 
 /* ------------------------------------------------------------------ attention */
@@ -164,6 +185,7 @@ typedef struct {
     Strided query, key, value, output;           /* output is d_output in the backward pass */
     Strided d_query, d_key, d_value;             /* backward only */
     Strided allowed, bias;                       /* uint8 and float32 */
+    int64_t shifts[3];                           /* forward only: addresses of [H][d], added to q, k, v; or 0 */
     int64_t thresholds, d_thresholds;            /* addresses of one float for each head, or 0 */
     int64_t causal_offset, is_causal;
     int64_t dropout_seed, num_threads;
@@ -172,6 +194,10 @@ typedef struct {
 
 INLINE const float *at(const Strided *t, int64_t b, int64_t h, int64_t row) {
     return (const float *)t->data + b * t->batch + h * t->head + row * t->row;
+}
+
+INLINE const float *shift_of(const Call *call, int which, int64_t h, int64_t dim) {
+    return call->shifts[which] ? (const float *)call->shifts[which] + h * dim : 0;
 }
 
 /* A random number for one place, from its counter alone (the mixing steps of splitmix64). */
@@ -255,14 +281,15 @@ static void forward_tiles(const Call *call, int64_t b, int64_t h, int64_t i0, in
     float *keys = room->keys, *values = room->values, *query = room->query, *tile = room->tile, *sums = room->sums;
     const int m = smaller(rows, call->num_queries - i0);
     const int key_dim = (int)call->key_dim, value_dim = (int)call->value_dim;
-    pack_rows(m, key_dim, at(&call->query, b, h, i0), call->query.row, query);
+    pack_rows(m, key_dim, at(&call->query, b, h, i0), call->query.row, shift_of(call, 0, h, key_dim), query);
     memset(sums, 0, sizeof(float) * (size_t)(m * value_dim));
     for (int64_t j0 = 0; j0 < call->num_keys; j0 += TILE_K) {
         const int n = smaller(TILE_K, call->num_keys - j0), wide = (n + COLS - 1) / COLS * COLS;
         if (visible(call, i0, m, j0, n) == 0) break;
-        pack_transposed(n, key_dim, at(&call->key, b, h, j0), call->key.row, keys);
-        pack_rows(n, value_dim, at(&call->value, b, h, j0), call->value.row, values);
+        pack_transposed(n, key_dim, at(&call->key, b, h, j0), call->key.row, shift_of(call, 1, h, key_dim), keys);
+        pack_rows(n, value_dim, at(&call->value, b, h, j0), call->value.row, shift_of(call, 2, h, value_dim), values);
         product(m, wide, key_dim, query, key_dim, 1, keys, TILE_K, tile, TILE_K, 0);
+        if (j0 + n == call->num_keys) expect_rows(m, value_dim, at(&call->output, b, h, i0), call->output.row);
         rectify(call, b, h, i0, m, j0, n, tile);
         if (call->dropout_p > 0) drop(call, b, h, i0, m, j0, n, tile);
         product(m, value_dim, n, tile, TILE_K, 1, values, value_dim, sums, value_dim, 1);
@@ -305,14 +332,14 @@ static void backward_head(const Call *call, int64_t b, int64_t h, double *d_thre
         const int n = smaller(TILE_K, call->num_keys - j0), wide = (n + COLS - 1) / COLS * COLS;
         memset(d_keys, 0, sizeof(float) * (size_t)(n * key_dim));
         memset(d_values, 0, sizeof(float) * (size_t)(n * value_dim));
-        pack_transposed(n, key_dim, at(&call->key, b, h, j0), call->key.row, keys_across);
-        pack_transposed(n, value_dim, at(&call->value, b, h, j0), call->value.row, values_across);
-        pack_rows(n, key_dim, at(&call->key, b, h, j0), call->key.row, keys);
+        pack_transposed(n, key_dim, at(&call->key, b, h, j0), call->key.row, 0, keys_across);
+        pack_transposed(n, value_dim, at(&call->value, b, h, j0), call->value.row, 0, values_across);
+        pack_rows(n, key_dim, at(&call->key, b, h, j0), call->key.row, 0, keys);
         for (int64_t i0 = 0; i0 < call->num_queries; i0 += rows) {
             const int m = smaller(rows, call->num_queries - i0);
             if (visible(call, i0, m, j0, n) == 0) continue;
-            pack_rows(m, key_dim, at(&call->query, b, h, i0), call->query.row, query);
-            pack_rows(m, value_dim, at(&call->output, b, h, i0), call->output.row, d_out);
+            pack_rows(m, key_dim, at(&call->query, b, h, i0), call->query.row, 0, query);
+            pack_rows(m, value_dim, at(&call->output, b, h, i0), call->output.row, 0, d_out);
             product(m, wide, key_dim, query, key_dim, 1, keys_across, TILE_K, tile, TILE_K, 0);
             rectify(call, b, h, i0, m, j0, n, tile);
             product(m, wide, value_dim, d_out, value_dim, 1, values_across, TILE_K, d_tile, TILE_K, 0);

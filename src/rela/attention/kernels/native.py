@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Final
+from typing import ClassVar, Final
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ class _Call(ctypes.Structure):
         *((name, _Strided) for name in ("query", "key", "value", "output")),
         *((name, _Strided) for name in ("d_query", "d_key", "d_value")),
         *((name, _Strided) for name in ("allowed", "bias")),
+        ("shifts", ctypes.c_int64 * 3),
         *((name, ctypes.c_int64) for name in ("thresholds", "d_thresholds")),
         *((name, ctypes.c_int64) for name in ("causal_offset", "is_causal", "dropout_seed", "num_threads")),
         *((name, ctypes.c_double) for name in ("scale", "threshold", "dropout_p")),
@@ -33,6 +34,8 @@ class _Call(ctypes.Structure):
 class NativeKernel:
     """ReLU attention by the compiled library."""
 
+    takes_shifts: ClassVar[bool] = True
+
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
 
@@ -41,6 +44,9 @@ class NativeKernel:
         inputs = _dense(inputs)
         output = _heads_last(inputs.query, inputs.value.shape[-1])
         call = _call(inputs, options)
+        if inputs.shifts is not None:
+            start, step = inputs.shifts.data_ptr(), inputs.shifts.stride(0) * inputs.shifts.element_size()
+            call.shifts[:] = [start, start + step, start + 2 * step]
         call.output = _strided(output)
         _check(self._library.rela_relu_forward(ctypes.byref(call)))
         return output
@@ -108,7 +114,7 @@ def _check(failed: int) -> None:
 
 
 def _call(inputs: Inputs, options: Options) -> _Call:
-    query, key, value, threshold, allowed, bias = inputs
+    query, key, value, threshold, allowed, bias, _ = inputs
     call = _Call()
     call.num_batch, call.num_heads, call.num_queries, call.key_dim = query.shape
     call.num_keys, call.value_dim = value.shape[-2:]
@@ -134,7 +140,7 @@ def _strided(tensor: Tensor) -> _Strided:
 
 def _dense(inputs: Inputs) -> Inputs:
     """Inputs as the library reads them: unit stride inside a head, masks as bytes and float32."""
-    query, key, value, threshold, allowed, bias = inputs
+    query, key, value, threshold, allowed, bias, shifts = inputs
     return Inputs(
         _unit_stride(query),
         _unit_stride(key),
@@ -142,6 +148,7 @@ def _dense(inputs: Inputs) -> Inputs:
         None if threshold is None else threshold.detach().contiguous(),
         allowed,
         None if bias is None else bias.to(query.dtype),
+        None if shifts is None else shifts.detach().contiguous(),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -26,7 +26,11 @@ class Options(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """The tensors of one call: ``[B, H, T, d]``; a threshold ``[H, 1, 1]``; masks of four dimensions."""
+    """The tensors of one call: ``[B, H, T, d]``; a threshold ``[H, 1, 1]``; masks of four dimensions.
+
+    ``shifts`` ``[3, H, d]`` are added to query, key and value; only kernels that say so take them, and without
+    gradients.
+    """
 
     query: Tensor
     key: Tensor
@@ -34,10 +38,16 @@ class Inputs(NamedTuple):
     threshold: Tensor | None
     allowed: Tensor | None
     bias: Tensor | None
+    shifts: Tensor | None = None
 
 
 class Kernel(Protocol):
-    """What a way to compute ReLU attention must offer."""
+    """What a way to compute ReLU attention must offer.
+
+    ``takes_shifts`` says whether ``forward`` adds ``Inputs.shifts`` while it reads.
+    """
+
+    takes_shifts: ClassVar[bool]
 
     def forward(self, inputs: Inputs, options: Options) -> Tensor:
         """The output ``[B, H, Tq, d]``."""
@@ -62,6 +72,7 @@ def relu_attention(
     scale: float,
     threshold: Tensor | float = 0.0,
     dropout_p: float = 0.0,
+    shifts: Tensor | None = None,
 ) -> Tensor:
     """``dropout(relu(scale * q k^T + bias - threshold), 0 where masked) v`` for ``[B, H, T, d]`` tensors.
 
@@ -73,6 +84,8 @@ def relu_attention(
     fixed = 0.0 if isinstance(threshold, Tensor) else threshold
     options = Options(scale, fixed, mask.causal_offset, dropout_p, seed)
     allowed, bias = (_four_dims(part) for part in (mask.allowed, mask.bias))
+    if shifts is not None:
+        return kernel.forward(Inputs(query, key, value, learned, allowed, bias, shifts), options)
     return _ReluAttention.apply(kernel, options, query, key, value, learned, allowed, bias)  # pyright: ignore[reportReturnType]
 
 
@@ -97,7 +110,7 @@ def _differentiable_backward(
     kernel: Kernel, grad: Tensor, inputs: Inputs, options: Options
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """The same gradients by formulas that autograd can follow once more, for second derivatives."""
-    query, key, value, threshold, allowed, bias = inputs
+    query, key, value, threshold, allowed, bias, _ = inputs
     scores = query @ key.transpose(-2, -1) * options.scale
     scores = scores if bias is None else scores + bias
     scores = scores - (options.threshold if threshold is None else threshold)

@@ -75,6 +75,12 @@ def attention_kernel(query: Tensor, key: Tensor, value: Tensor) -> Kernel | None
     return BlockedKernel() if library is None else NativeKernel(library)
 
 
+def takes_shifts(x: Tensor, head_dim: int) -> bool:
+    """True if the kernel for heads that are projected from ``x`` would add the projection's bias itself."""
+    fits = x.dtype == torch.float32 and head_dim <= MAX_HEAD_DIM
+    return fits and not torch.is_grad_enabled() and _eager_cpu(x) and _native_library() is not None
+
+
 def norm_kernel(x: Tensor, *parameters: Tensor) -> NormKernel | None:
     """The kernel for RMSNorm, plain or gated; None: the plain formula."""
     if not _eager_cpu(x, *parameters) or any(parameter.dtype != x.dtype for parameter in parameters):
