@@ -120,13 +120,15 @@ def _show(console: "Console", setting: "Setting", weights: Any, speeds: Any) -> 
 
     table = Table(
         title=f"T={setting.length}, batch {setting.batch}, d={setting.dim}, H={setting.num_heads}",
-        caption="speeds are multiples of torch's softmax: above 1 is faster",
+        caption="sparsity: exact zeros; null: queries that attend to nothing;\n"
+        "speeds are multiples of torch's softmax: above 1 is faster",
     )
     table.add_column("attention", no_wrap=True)
-    for column in ("sparsity", "null\nrate", "extra\nparams"):
+    for column in ("spar-\nsity", "null\nrate", "extra\nparams"):
         table.add_column(column, justify="right")
     for part, mode in speeds:
-        table.add_column(f"{part}\n{mode.replace('forward+backward', 'fwd+bwd')}", justify="right")
+        what = {"sublayer": "sub-\nlayer", "core": "core\n"}[part]
+        table.add_column(f"{what}\n{'fwd' if mode == 'forward' else '+bwd'}", justify="right")
     for name, seen in weights.items():
         cells = [f"{seen.sparsity:.1%}", f"{seen.null_rate:.2%}", f"{seen.extra_parameters:,}"]
         cells += [f"{speed[name].median:.2f}x" for speed in speeds.values()]

@@ -53,8 +53,8 @@ def flops(
         f"FFN {ffn_dim}, {vocabulary:,} embeddings"
     )
     table.add_column("attention", no_wrap=True)
-    for column in ("map and norm", "matrix products", "extra parameters", "parameters"):
-        table.add_column(column, justify="right")
+    for column in ("map and\nnorm", "matrix\nproducts", "extra\nparams", "params"):
+        table.add_column(column, justify="right", no_wrap=True)
     for name in PRESETS:
         counts = (operations[name], products[name], extra[name], parameters[name])
         table.add_row(name, *(f"{count:,}" for count in counts))
