@@ -367,8 +367,8 @@ class MultiheadAttention(nn.Module):
     ) -> tuple[Tensor, KeyValues, Tensor | None]:
         """Queries, keys and values as heads, by as few products as the inputs' identity allows.
 
-        And the bias ``[3, H, d]``, if it is still to be added: as a pass of its own over the packed heads it costs a
-        twentieth of the whole sublayer, so a kernel that can adds it while it reads them.
+        And the bias ``[3, H, d]``, if it is still to be added: as a pass of its own over the packed heads it costs some
+        percent of the whole sublayer, so a kernel that can adds it while it reads them.
         """
         if query is key and key is value and self.in_proj_weight is not None:
             bias, shifts = self.in_proj_bias, None
