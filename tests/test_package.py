@@ -52,7 +52,9 @@ def test_type_checkers_see_the_names_that_exist(package: str):
 def test_public_names_are_those_of_the_attention_room():
     assert rela.MultiheadAttention is rela.attention.MultiheadAttention
     assert isinstance(rela.functional, types.ModuleType)
-    assert rela.functional.__name__ == "rela.attention.functional"
+    assert rela.functional.__name__ == "rela.functional"
+    assert set(rela.functional.__all__) == set(rela.attention.functional.__all__) - {"Attended", "attend"}
+    assert all(getattr(rela.functional, n) is getattr(rela.attention.functional, n) for n in rela.functional.__all__)
 
 
 def test_star_import_gives_exactly_the_public_names():

@@ -32,7 +32,7 @@ def compute_weights() -> dict[str, object]:
     weights = {name: map_scores(resolve(name), scores, None) for name in MAPS}
     return {
         "signature": "weights|scores:normal(-1.5,1.5)|Tq:9|Tk:12|seed:3",
-        "weights": {name: [[round(x, 4) for x in row] for row in w.tolist()] for name, w in weights.items()},
+        "weights": {name: [[float(f"{x:.4g}") for x in row] for row in w.tolist()] for name, w in weights.items()},
     }
 
 
@@ -95,7 +95,7 @@ def speed_table(data: dict[str, Any], part: str) -> str:
         "",
         f"fwd: inference; both: forward and backward in training; the number is the length T. zeros: share of weights "
         f"that are exactly 0 at T={lengths[len(lengths) // 2]}, at the start of training. {tokens} tokens a batch, "
-        f"`d:{signature}`; medians of {_rounds(results)} interleaved rounds.",
+        f"`d:{signature}`; medians of {_rounds(results)} interleaved rounds, fewer for what is over ten times slower.",
     ]
     return "\n".join(lines)
 

@@ -10,6 +10,7 @@ from rela._version import __version__
 
 if TYPE_CHECKING:
     from rela import attention as attention
+    from rela import functional as functional
     from rela.attention import (
         AttentionSpec,
         GatedRMSNorm,
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
         RMSNorm,
         SparsityPenalty,
         convert,
-        functional,
     )
 else:
     __getattr__, __dir__ = attach(
@@ -31,9 +31,8 @@ else:
             "RMSNorm": "rela.attention",
             "SparsityPenalty": "rela.attention",
             "convert": "rela.attention",
-            "functional": "rela.attention",
         },
-        submodules=("attention",),
+        submodules=("attention", "functional"),
     )
 
 __all__ = [

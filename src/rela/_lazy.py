@@ -15,12 +15,10 @@ def attach(
     Use it at the end of an `__init__.py`, hidden from type checkers, which read the imports instead:
 
         if TYPE_CHECKING:
-            from rela.attention import functional as functional
-            from rela.attention._convert import convert as convert
+            from rela import attention as attention
+            from rela.attention import convert as convert
         else:
-            __getattr__, __dir__ = attach(
-                __name__, {"convert": "rela.attention._convert"}, submodules=("functional",)
-            )
+            __getattr__, __dir__ = attach(__name__, {"convert": "rela.attention"}, submodules=("attention",))
 
     Args:
         package: the package's `__name__`.

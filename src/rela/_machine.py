@@ -48,7 +48,7 @@ def read_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> Cpu:
     blocks = _read_blocks(cpuinfo)
     first = blocks[0] if blocks else {}
     flags = set((first.get("flags") or first.get("Features") or "").split())
-    cores = {(block["physical id"], block["core id"]) for block in blocks if "core id" in block}
+    cores = {(block.get("physical id"), block["core id"]) for block in blocks if "core id" in block}
     num_threads = os.cpu_count() or 1
     return Cpu(
         model=first.get("model name") or _model_without_cpuinfo(),
@@ -76,7 +76,10 @@ def _model_without_cpuinfo() -> str:
 
 def find_compiler(environ: Mapping[str, str] = os.environ) -> Compiler | None:
     """The C compiler that `CC` names or, without it, the first of cc, gcc and clang; None if none runs."""
-    wanted = shlex.split(environ.get("CC", ""))  # CC may carry options: "ccache gcc", "gcc -m64"
+    try:
+        wanted = shlex.split(environ.get("CC", ""))  # CC may carry options: "ccache gcc", "gcc -m64"
+    except ValueError:  # a quotation without an end
+        return None
     for name in wanted[:1] or ["cc", "gcc", "clang"]:
         path = shutil.which(name, path=environ.get("PATH"))
         if path and (version := _first_line(path, *wanted[1:], "--version")):

@@ -1,6 +1,7 @@
 """rela.convert: which attentions it finds, what it keeps, and that nothing computes softmax behind its back."""
 
 import copy
+import functools
 import itertools
 import warnings
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from tests.attention.module_helpers import (
     randomise,
 )
 from torch import Tensor, nn
+from torch.nn.utils import prune
 
 import rela
 from rela.attention import Conversion
@@ -288,6 +290,24 @@ class TestNestedInput:
             torch.testing.assert_close(got, module(query, key, key)[0])
 
     @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+    def test_module_cross_bottom_right(self, layout: torch.layout) -> None:
+        """The corner is another one in every row."""
+        module = _sized("rela-g")
+        memory = [inputs(length, D, seed=9) for length in (9, 3, 6)]
+        x = torch.nested.nested_tensor(self.rows(), layout=layout)
+        m = torch.nested.nested_tensor(memory, layout=layout)
+        output, _ = module(x, m, m, need_weights=False, is_causal="bottom-right")
+        for query, key, got in zip(self.rows(), memory, output.unbind(), strict=True):
+            torch.testing.assert_close(got, module(query, key, key, is_causal="bottom-right")[0])
+
+    @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+    def test_rows_of_nothing(self, layout: torch.layout) -> None:
+        module = _sized("rela-g")
+        x = torch.nested.nested_tensor([inputs(0, D), inputs(0, D)], layout=layout)
+        output, _ = module(x, x, x, need_weights=False)
+        assert [tuple(row.shape) for row in output.unbind()] == [(0, D), (0, D)]
+
+    @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
     def test_module_causal_and_gradients(self, layout: torch.layout) -> None:
         module = _sized("rela-g")
         rows = [row.requires_grad_() for row in self.rows()]
@@ -329,6 +349,9 @@ class TestNestedInput:
             module(x, x, x, key_padding_mask=PADDING, need_weights=False)
         with pytest.raises(ValueError, match=r"nested.*expected.*all nested"):
             module(x, inputs(3, 7, D), inputs(3, 7, D), need_weights=False)
+        fewer = torch.nested.nested_tensor([row[:1] for row in self.rows()], layout=torch.jagged)
+        with pytest.raises(ValueError, match=r"nested.*as many values as keys.*\[1, 1, 1\] and \[7, 4, 1\]"):
+            module(x, x, fewer, need_weights=False)
         other = rela.MultiheadAttention(D, H, dtype=torch.float64)
         with pytest.raises(ValueError, match=r"nested.*expected batch_first=True"):
             other(x, x, x, need_weights=False)
@@ -505,6 +528,27 @@ class TestPlaces:
         rela.convert(model, "rela-i", where=lambda name, _: name == "0")
         assert attentions(model)["0"] == "rela-i"
         assert type(model[1]) is Scaled
+
+    def test_a_forward_put_in_by_hand_is_not_thrown_away(self) -> None:
+        layer = encoder_layer()
+        layer.self_attn.forward = functools.partial(nn.MultiheadAttention.forward, layer.self_attn)
+        with pytest.raises(ValueError, match=r"self_attn: expected.*own forward"):
+            rela.convert(layer, "rela-g")
+
+    def test_parameters_that_would_be_lost_are_named(self) -> None:
+        class More(nn.MultiheadAttention):
+            def __init__(self) -> None:
+                super().__init__(D, H)
+                self.extra = nn.Linear(2, 2)
+
+        with pytest.raises(ValueError, match=r"got extra\.bias, extra\.weight too, which would be lost"):
+            rela.convert(nn.Sequential(More()), "rela-g")
+        layer = encoder_layer()
+        prune.l1_unstructured(layer.self_attn, "in_proj_weight", 0.5)
+        with pytest.raises(ValueError, match=r"in_proj_weight_mask, in_proj_weight_orig too.*prune\.remove"):
+            rela.convert(layer, "rela-g")
+        prune.remove(layer.self_attn, "in_proj_weight")
+        rela.convert(layer, "rela-g")
 
     def test_parametrized(self) -> None:
         model = encoder()

@@ -95,7 +95,7 @@ class TestAttend:
             module.project_keys_values(inputs(TK, EMBED))
         with pytest.raises(ValueError, match=r"expected key.*got \(3, 6, 12\) and \(3, 5, 12\)"):
             module.project_keys_values(inputs(B, TK, EMBED), inputs(B, 5, EMBED))
-        with pytest.raises(ValueError, match=r"query: expected.*memory's batch of 3, got \(2, 7, 12\)"):
+        with pytest.raises(ValueError, match=r"memory: expected.*\(2, 3, 6, 4\), got \(3, 3, 6, 4\).*same batch"):
             module.attend(inputs(2, T, EMBED), memory)
         with pytest.raises(ValueError, match=r"query: expected.*got \(3, 7, 5\)"):
             module.attend(inputs(B, T, 5), memory)

@@ -173,3 +173,112 @@ def test_inputs_that_are_no_tensors() -> None:
         relu_attention(Q, rows, Q)
     with pytest.raises(TypeError, match=r"attn_mask: expected a torch\.Tensor, got list"):
         relu_attention(Q, Q, Q, rows)
+
+
+@pytest.mark.parametrize("attention", ["rela-g", "relu"])
+def test_a_bias_that_the_kernel_cannot_read_is_not_handed_to_it(attention: str) -> None:
+    """Without gradients the kernel reads the bias of the projection itself."""
+    torch.manual_seed(0)
+    module = rela.MultiheadAttention(8, 2, attention=attention, batch_first=True)
+    x, bias = _heads(1, 4, 8), torch.randn(24)
+    others = {n: p for n, p in module.named_parameters() if n != "in_proj_bias"}
+
+    def run(bias: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            parameters = {**others, "in_proj_bias": bias}
+            return torch.func.functional_call(module, parameters, (x, x, x), {"need_weights": False})[0]
+
+    torch.testing.assert_close(run(torch.complex(bias, -bias).conj().imag), run(bias))
+    for wrong in (bias.bfloat16(), bias.double(), bias.to("meta")):
+        module.in_proj_bias = torch.nn.Parameter(wrong)
+        with pytest.raises((RuntimeError, ValueError)), torch.no_grad():
+            module(x, x, x, need_weights=False)
+
+
+@pytest.mark.parametrize("size", [1e4, 3e3, 1.0])
+@pytest.mark.parametrize("length", [9, 128])
+def test_softmax_gradients_at_large_scores(size: float, length: int) -> None:
+    """Where torch's fused kernel loses them."""
+    torch.manual_seed(0)
+    x = (torch.randn(1, 2, length, 8) * size).requires_grad_()
+    wide = x.detach().double().requires_grad_()
+    grads = [
+        torch.autograd.grad(rela.functional.attention(t, t, t, "softmax", need_weights=False)[0].sum(), t)[0]
+        for t in (x, wide)
+    ]
+    torch.testing.assert_close(grads[0].double(), grads[1], rtol=1e-3, atol=1e-3)
+    half = rela.MultiheadAttention(32, 4, batch_first=True, attention="softmax").half()
+    y = (torch.randn(2, length, 32) * size).half().requires_grad_()
+    half(y, y, y, need_weights=False)[0].sum().backward()
+    assert y.grad is not None
+    assert y.grad.isfinite().all()
+
+
+def test_a_norm_of_ones_own_works_without_gradients() -> None:
+    class Doubled(rela.RMSNorm):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return super().forward(x) * 2
+
+    module, x = _module(), _heads(2, 9, 32)
+    module.norm = Doubled(32)
+    with torch.no_grad():
+        got = module(x, x, x)[0]
+    torch.testing.assert_close(got, module(x, x, x)[0])
+
+
+def test_hooks_on_all_modules_see_the_norms_input() -> None:
+    module, x = _module(), _heads(2, 9, 32)
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def keep(which: torch.nn.Module, inputs: Any) -> None:
+        if which is module.norm:
+            seen.append((inputs[0], inputs[0].clone()))
+
+    handle = torch.nn.modules.module.register_module_forward_pre_hook(keep)
+    try:
+        with torch.no_grad():
+            module(x, x, x)
+    finally:
+        handle.remove()
+    torch.testing.assert_close(*seen[0], rtol=0, atol=0)
+
+
+def test_wrong_memories_and_caches() -> None:
+    module, x = _module(), _heads(2, 5, 32)
+    keys, values = module.project_keys_values(x)
+    for wrong in ((keys, values), None, [1]):
+        if wrong is not None:
+            with pytest.raises(TypeError, match=r"memory: expected rela\.KeyValues, got.*project_keys_values"):
+                module.step(x, wrong)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(TypeError, match=r"memory: expected rela\.KeyValues, got.*project_keys_values"):
+            module.attend(x, wrong)  # pyright: ignore[reportArgumentType]
+    raises_naming(lambda: module.step(x[:1], rela.KeyValues(keys, values)), "memory", "(1, 4, 5, 8)", "(2, 4, 5, 8)")
+    raises_naming(lambda: module.step(x[0]), "query", "[B, T, 32]", "(5, 32)", "batch")
+    for call in (module.project_keys_values, module.step):
+        with pytest.raises(TypeError, match=r"expected a torch\.Tensor, got list"):
+            call([1])  # pyright: ignore[reportArgumentType]
+
+
+def test_numbers_and_types_that_make_no_sense() -> None:
+    anything: Any = "a"
+    raises_naming(lambda: rela.MultiheadAttention(16, 4, dropout=anything), "dropout", "probability", "'a'")
+    raises_naming(lambda: rela.MultiheadAttention(16, 4, dtype=torch.int32), "dtype", "float", "int32")
+    raises_naming(lambda: relu_attention(Q, Q, Q, dropout_p=anything), "dropout_p", "probability", "'a'")
+    for threshold in (anything, float("nan")):
+        raises_naming(lambda t=threshold: relu_attention(Q, Q, Q, threshold=t), "threshold", "finite number")
+    raises_naming(lambda: rela.functional.attention(Q, Q, Q, "entmax", alpha=anything), "alpha", "more than 1")
+    raises_naming(lambda: rela.GatedRMSNorm(anything), "dim", "whole number", "'a'")
+    raises_naming(lambda: rela.AttentionSpec(map="relu", learn_threshold=anything), "learn_threshold", "True or False")
+    with pytest.raises(TypeError, match=r"x: expected a torch\.Tensor, got list"):
+        rela.GatedRMSNorm(8)([1.0])
+    with pytest.raises(TypeError, match=r"norm: expected a function or module"):
+        rela.functional.rela_attention(Q, Q, Q, anything)
+    with pytest.raises(TypeError, match=r"module: expected a torch\.nn\.Module, got str"):
+        rela.convert(anything)
+    with pytest.raises(TypeError, match=r"where: expected kinds.*got 3"):
+        rela.convert(torch.nn.Transformer(8, 2, 1, 1, 8, batch_first=True), where=3)  # pyright: ignore[reportArgumentType]
+
+
+def test_inputs_on_another_device_than_the_module() -> None:
+    x = _heads(2, 9, 32).to("meta")
+    raises_naming(lambda: _module()(x, x, x), "query", "cpu", "meta", ".to()")

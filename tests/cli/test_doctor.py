@@ -59,6 +59,30 @@ def test_a_kernel_that_does_not_exist_is_a_problem():
     assert done.stdout.rstrip().endswith("not ready")
 
 
+def test_a_forced_kernel_that_cannot_be_built_is_a_problem(tmp_path: Path):
+    done = rela("doctor", "--json", "-", RELA_KERNEL="native", CC="/nonexistent", RELA_CACHE=str(tmp_path))
+    assert done.returncode == 1
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert "RELA_KERNEL=native" in problem["what"]
+    assert "unset RELA_KERNEL" in problem["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("cc", "reason"),
+    [
+        ('gcc "', "does not answer --version"),
+        ("/bin/false", "does not answer --version"),
+        ("echo", "made no file: is it a C compiler?"),
+    ],
+)
+def test_what_is_no_compiler_is_said(cc: str, reason: str, tmp_path: Path):
+    done = rela("doctor", "--json", "-", RELA_KERNEL="", CC=cc, RELA_CACHE=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    kernels = {kernel["name"]: kernel for kernel in json.loads(done.stdout)["kernels"]}
+    assert reason in kernels["native"]["reason"]
+    assert kernels["blocked"]["chosen"]
+
+
 @pytest.mark.parametrize(
     "error", ["OSError('libtorch.so: cannot open')", "RuntimeError('bad build')", "ImportError('no torch')"]
 )

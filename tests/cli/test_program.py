@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import typer
@@ -75,6 +78,33 @@ def test_wrong_use_is_exit_code_2(arguments: list[str]):
     assert done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["flops", "--heads", "0"], "--heads.* got '0'; see `rela flops --help`"),
+        (["flops", "--heads=0"], "--heads.* got '0'; see `rela flops --help`"),
+        (["bench", "attention", "--lengths", "x"], "--lengths: expected .*got 'x'; see `rela bench attention --help`"),
+        (["nonsense"], "No such command 'nonsense'; see `rela --help`"),
+    ],
+)
+def test_wrong_use_is_one_line(arguments: list[str], message: str):
+    done = rela(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(f"rela: error: .*{message}\n", done.stderr)
+
+
+def test_sizes_that_do_not_fit_this_machine():
+    done = rela("flops", "--dim", "10000000000", "--heads", "1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch("rela: error: .*; choose smaller sizes\n", done.stderr)
+
+
+def test_a_narrow_window_loses_no_number():
+    done = rela("flops", COLUMNS="40")
+    assert "…" not in done.stdout
+    assert "239,200" in done.stdout
+
+
 class TestErrors:
     """`run` on made-up commands that fail in all the ways commands can."""
 
@@ -126,6 +156,16 @@ class TestErrors:
     def test_interrupt_is_130_without_a_traceback(self, capsys: pytest.CaptureFixture[str]):
         assert self.run_failing(KeyboardInterrupt()) == EXIT_INTERRUPTED == 130
         assert "Traceback" not in capsys.readouterr().err
+
+    def test_warnings_are_one_line(self, capsys: pytest.CaptureFixture[str]):
+        def warn() -> None:
+            warnings.warn("rela: something\n is slower", stacklevel=1)
+
+        commands = [Command(name=name, run=warn, example=f"rela {name}") for name in ("warn", "again")]
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            assert run(commands, {}, ["warn"]) == 0
+        assert capsys.readouterr().err == "rela: note: something is slower\n"
 
     def test_a_command_may_choose_its_exit_code(self):
         assert self.run_failing(typer.Exit(1)) == 1
@@ -189,6 +229,11 @@ class TestJson:
         assert self.run_measure("--json", str(file), value=float("nan")) == 1
         assert file.read_text() == "old"
         assert "not JSON compliant" in capsys.readouterr().err
+
+    def test_a_disk_that_fails_is_named_by_the_users_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        with mock.patch("pathlib.Path.write_text", side_effect=OSError(28, "No space left on device", ".x.partial")):
+            assert self.run_measure("--json", str(tmp_path / "result.json")) == 1
+        assert capsys.readouterr().err == f"rela: error: {tmp_path / 'result.json'}: No space left on device\n"
 
     def test_no_such_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         assert self.run_measure("--json", str(tmp_path / "none" / "result.json")) == 2

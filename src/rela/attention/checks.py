@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 
 import torch
 from torch import Tensor
 
 from rela.attention.kernels import traced_or_transformed
+from rela.attention.key_values import KeyValues
 from rela.attention.masks import Causal, Mask, causal_offset, split_mask
 
 
@@ -33,6 +35,9 @@ def checked_mask(
 def by_head(name: str, number: float | Tensor, query: Tensor) -> float | Tensor:
     """A number for all heads, or a tensor ``[H]`` with one for each, made to broadcast against the scores."""
     if not isinstance(number, Tensor):
+        is_number = isinstance(number, (int, float))  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_number or not -math.inf < number < math.inf:  # in words that torch.compile follows
+            raise ValueError(f"{name}: expected a finite number, or a tensor with one for each head; got {number!r}")
         return number
     check_device(name, number, query)
     number = number.to(query.dtype if query.dtype == torch.float64 else torch.float32)
@@ -58,12 +63,18 @@ def check_device(name: str, tensor: Tensor, query: Tensor) -> None:
         )
 
 
+def check_probability(name: str, value: object) -> None:
+    """Refuse what is no number between 0 and 1."""
+    if not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name}: expected a probability between 0 and 1, got {value!r}")
+
+
 def check_alpha(alpha: float | Tensor) -> None:
     """Refuse the alphas for which entmax is not defined."""
     if isinstance(alpha, Tensor):
         too_small = not traced_or_transformed() and not bool((alpha > 1).all())
     else:
-        too_small = not alpha > 1
+        too_small = not isinstance(alpha, numbers.Real) or not alpha > 1
     if too_small:
         raise ValueError(f"alpha: expected more than 1 (1 is softmax, 2 is sparsemax), got {alpha}; use map='softmax'")
 
@@ -84,8 +95,15 @@ def check_batched(query: Tensor, key: Tensor, value: Tensor) -> None:
         )
 
 
-def check_memory(keys: Tensor, values: Tensor, query: Tensor, num_heads: int, head_dim: int) -> None:
+def check_memory(memory: object, query: Tensor, num_heads: int, head_dim: int) -> None:
     """Refuse projected keys and values that are not of this module, batch, device and dtype."""
+    if not isinstance(memory, KeyValues):
+        raise TypeError(
+            f"memory: expected rela.KeyValues, got {type(memory).__name__}; make them with this module's "
+            "project_keys_values or step"
+        )
+    keys, values = memory
+    check_tensors(keys=keys, values=values)
     expected = (query.shape[0], num_heads, keys.shape[-2] if keys.dim() > 1 else 0, head_dim)
     if keys.shape != expected or values.shape != expected:
         raise ValueError(

@@ -27,6 +27,15 @@ _HOOKS: Final = (
     "_backward_pre_hooks",
     "_is_full_backward_hook",
 )
+_SHARED: Final = (
+    "in_proj_weight",
+    "q_proj_weight",
+    "k_proj_weight",
+    "v_proj_weight",
+    "in_proj_bias",
+    "bias_k",
+    "bias_v",
+)
 _CROSS_NAMES: Final = ("cross", "multihead_attn", "encoder_attn", "enc_dec", "encdec", "src_attn")
 
 
@@ -67,10 +76,13 @@ def convert(
     The kind comes from the layer (``nn.TransformerEncoderLayer``, ``nn.TransformerDecoderLayer``) or else from the
     names on the way to the attention. If it cannot be told and ``where`` leaves kinds out, that is an error.
     New parameters (the norm's) can be trained, in a frozen model too. An attention of a class that has a ``forward``
-    of its own is refused: what that computes would be lost.
+    of its own is refused: what that computes would be lost. Convert a whole nn.TransformerEncoder, not one of its
+    layers: in eval mode it may set the output to zero at padding, and only a converted encoder is told not to.
 
     >>> model = rela.convert(nn.Transformer(512, 8), "rela-g", where={"decoder", "cross"}, report=print)
     """
+    if not isinstance(module, nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"module: expected a torch.nn.Module, got {type(module).__name__}")
     spec = resolve(attention)
     places = _places(module)
     if not places:
@@ -142,6 +154,8 @@ def _places(module: nn.Module) -> list[_Place]:
 def _is_chosen(place: _Place, where: Collection[str] | Chooser) -> bool:
     if callable(where):
         return where(place.name, place.attention)
+    if not isinstance(where, Collection):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"where: expected kinds out of {', '.join(KINDS)}, or a function; got {where!r}")
     wanted = {where} if isinstance(where, str) else set(where)
     if not wanted or not wanted <= set(KINDS):
         raise ValueError(f"where: expected kinds out of {', '.join(KINDS)}, or a function; got {sorted(wanted)}")
@@ -157,18 +171,7 @@ def _is_chosen(place: _Place, where: Collection[str] | Chooser) -> bool:
 
 def _rebuild(old: nn.MultiheadAttention | MultiheadAttention, spec: AttentionSpec, name: str) -> MultiheadAttention:
     """Our module around the old one's parameters."""
-    kind = MultiheadAttention if isinstance(old, MultiheadAttention) else nn.MultiheadAttention
-    if type(old).forward is not kind.forward:
-        raise ValueError(
-            f"{name or 'module'}: expected an attention with {kind.__name__}'s own forward, got "
-            f"{type(old).__name__}, whose different forward would be lost; leave it out with a function as `where`, or "
-            "change its class by hand"
-        )
-    if parametrize.is_parametrized(old) or parametrize.is_parametrized(old.out_proj):
-        raise ValueError(
-            f"{name or 'module'}: expected plain parameters, got parametrized ones; remove the parametrization "
-            "(torch.nn.utils.parametrize.remove_parametrizations), convert, and add it again"
-        )
+    _refuse_what_would_be_lost(old, name or "module")
     like = next(old.parameters())
     new = MultiheadAttention(
         old.embed_dim,
@@ -184,8 +187,7 @@ def _rebuild(old: nn.MultiheadAttention | MultiheadAttention, spec: AttentionSpe
         dtype=like.dtype,
         attention=spec,
     )
-    shared = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias", "bias_k", "bias_v")
-    for parameter in shared:
+    for parameter in _SHARED:
         setattr(new, parameter, getattr(old, parameter))
     new.out_proj.weight, new.out_proj.bias = old.out_proj.weight, old.out_proj.bias
     new.reset_own_parameters(like.device)
@@ -194,6 +196,31 @@ def _rebuild(old: nn.MultiheadAttention | MultiheadAttention, spec: AttentionSpe
     if isinstance(old, MultiheadAttention):
         new.share_observers(old)
     return new.train(old.training)
+
+
+def _refuse_what_would_be_lost(old: nn.MultiheadAttention | MultiheadAttention, name: str) -> None:
+    """A forward of its own, parameters that are computed from others, parameters that we do not have."""
+    kind = MultiheadAttention if isinstance(old, MultiheadAttention) else nn.MultiheadAttention
+    if type(old).forward is not kind.forward or "forward" in vars(old):
+        raise ValueError(
+            f"{name}: expected an attention with {kind.__name__}'s own forward, got {type(old).__name__}, whose "
+            "different forward would be lost; leave it out with a function as `where`, or change its class by hand"
+        )
+    if parametrize.is_parametrized(old) or parametrize.is_parametrized(old.out_proj):
+        raise ValueError(
+            f"{name}: expected plain parameters, got parametrized ones; remove the parametrization "
+            "(torch.nn.utils.parametrize.remove_parametrizations), convert, and add it again"
+        )
+    known = {*_SHARED, "out_proj.weight", "out_proj.bias"}
+    if isinstance(old, MultiheadAttention):
+        known |= old.own_parameters().keys()
+    odd = sorted({n for n, _ in (*old.named_parameters(), *old.named_buffers())} - known)
+    if odd:
+        raise ValueError(
+            f"{name}: expected {kind.__name__}'s parameters alone, got {', '.join(odd)} too, which would be lost; "
+            "undo pruning or weight norm (prune.remove, remove_weight_norm) first and redo it after, or leave this "
+            "attention out with a function as `where`"
+        )
 
 
 def _leave_nested_path(module: nn.Module, converted: set[int]) -> None:

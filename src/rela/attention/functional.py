@@ -14,14 +14,14 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from rela.attention import kernels
-from rela.attention.checks import by_head, check_alpha, checked_mask
+from rela.attention.checks import by_head, check_alpha, check_probability, checked_mask
 from rela.attention.maps import length_factor, map_scores
 from rela.attention.masks import Causal, Mask
 from rela.attention.norms import gated_layer_norm, gated_rms_norm, layer_norm, rms_norm
@@ -43,6 +43,10 @@ __all__ = [
     "rms_norm",
     "sparsity_rate",
 ]
+
+
+# Up to here a float32 score is rounded by less than 1e-3, and so is the weight that is made from it again.
+_LARGEST_SDPA_SCORE: Final = 1e4
 
 
 class Attended(NamedTuple):
@@ -106,6 +110,8 @@ def rela_attention(
     """
     spec = AttentionSpec(map="relu", scale=scale, length_power=length_power)
     mask = checked_mask(query, key, value, attn_mask, is_causal, enable_gqa)
+    if not callable(norm):
+        raise TypeError(f"norm: expected a function or module such as rela.GatedRMSNorm(H * d), got {norm!r}")
     heads = attend(query, key, value, spec, mask, dropout_p=dropout_p, threshold=threshold).output
     return norm(concat_heads(heads)).to(query.dtype)
 
@@ -133,9 +139,16 @@ def attention(
     ``threshold`` (pointwise maps) and ``alpha`` (``entmax``) may be tensors with one number for each head, ``[H]``;
     ``alpha``, ``topk`` and ``negative_slope`` are read by the maps ``entmax``, ``topk`` and ``leaky`` alone.
     """
-    spec = AttentionSpec(map=map, scale=scale, length_power=length_power, topk=topk, negative_slope=negative_slope)
-    if not spec.is_pointwise and (isinstance(threshold, Tensor) or threshold != 0):
-        spec = AttentionSpec(map=map, threshold=1.0)  # raises, and says why
+    by_tensor = isinstance(threshold, Tensor)
+    spec = AttentionSpec(
+        map=map,
+        scale=scale,
+        threshold=0.0 if by_tensor else threshold,
+        learn_threshold=by_tensor,
+        length_power=length_power,
+        topk=topk,
+        negative_slope=negative_slope,
+    )
     check_alpha(alpha)
     mask = checked_mask(query, key, value, attn_mask, is_causal, enable_gqa)
     attended = attend(
@@ -217,8 +230,7 @@ def attend(
     ``spec.threshold`` and ``spec.learn_threshold`` are the caller's business. ``shifts`` ``[3, H, d]``, only without
     gradients, are added to query, key and value: the bias of their projection, which a kernel may add as it reads.
     """
-    if not 0.0 <= dropout_p <= 1.0:
-        raise ValueError(f"dropout_p: expected a probability between 0 and 1, got {dropout_p}")
+    check_probability("dropout_p", dropout_p)
     scale = spec.scale if spec.scale is not None else 1.0 / math.sqrt(max(query.shape[-1], 1))
     threshold, alpha = by_head("threshold", threshold, query), by_head("alpha", alpha, query)
     with without_autocast(query.device):
@@ -239,7 +251,7 @@ def attend(
                 num_valid = mask.num_valid(query.shape[-2], key.shape[-2], query.device)
                 output = output * length_factor(spec.length_power, num_valid, output.dtype)
             return Attended(output, None, None)
-        if only_output and spec.map == "softmax" and _sdpa_fits():
+        if only_output and spec.map == "softmax" and _sdpa_fits(query, key, value, scale):
             return Attended(_softmax_output(query, key, value, mask, scale, dropout_p), None, None)
         return _plain(query, key, value, spec, mask, scale, dropout_p, threshold, alpha)
 
@@ -285,9 +297,22 @@ def _softmax_output(query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale
     return output.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
 
 
-def _sdpa_fits() -> bool:
-    """torch's own attention works in eager mode and under torch.compile, but not under every transform."""
-    return torch.compiler.is_compiling() or not kernels.traced_or_transformed()
+def _sdpa_fits(query: Tensor, key: Tensor, value: Tensor, scale: float) -> bool:
+    """torch's own attention works in eager mode and under torch.compile, but not under every transform.
+
+    Its backward pass on the CPU makes the weights again as ``exp(score - log of the row's sum)``, where the rounding of
+    a large score goes through exp: at inputs of 1e4 gradients are NaN, or wrong by any factor.
+    """
+    if torch.compiler.is_compiling():
+        return True
+    if kernels.traced_or_transformed():
+        return False
+    wants_gradients = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+    if not wants_gradients or query.device.type != "cpu" or query.numel() == 0 or key.numel() == 0:
+        return True
+    with torch.no_grad():
+        largest = query.abs().amax() * key.abs().amax() * (query.shape[-1] * abs(scale))
+        return bool(largest <= _LARGEST_SDPA_SCORE)
 
 
 def _relu_kernel(

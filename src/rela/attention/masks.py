@@ -76,7 +76,7 @@ def causal_offset(is_causal: Causal, num_queries: int, num_keys: int) -> int | N
     raise ValueError(f"is_causal: expected True, False or 'bottom-right', got {is_causal!r}")
 
 
-def split_mask(mask: Tensor | None, *, true_means: Literal["allowed", "forbidden"]) -> Mask:
+def split_mask(mask: Tensor | None, *, true_means: Literal["allowed", "forbidden"], name: str = "attn_mask") -> Mask:
     """A boolean mask in either convention, or an additive one, in our form.
 
     In an additive mask -inf, and anything at or below half the dtype's minimum, forbids.
@@ -87,7 +87,7 @@ def split_mask(mask: Tensor | None, *, true_means: Literal["allowed", "forbidden
         return Mask(allowed=mask if true_means == "allowed" else ~mask)
     if not mask.is_floating_point():
         raise ValueError(
-            f"mask: expected dtype bool (True = {true_means}) or a float dtype (added to the scores), got "
+            f"{name}: expected dtype bool (True = {true_means}) or a float dtype (added to the scores), got "
             f"{mask.dtype}; convert it with mask.bool()"
         )
     forbidden = mask <= torch.finfo(mask.dtype).min / 2
@@ -117,7 +117,7 @@ def module_mask(
                 f"key_padding_mask: expected shape [B, Tk] = {(batch, num_keys)}, got {tuple(key_padding_mask.shape)}; "
                 + ("transpose it" if turned else "it has a row for each sentence and a column for each key")
             )
-        padding = split_mask(key_padding_mask[:, None, None, :], true_means="forbidden")
+        padding = split_mask(key_padding_mask[:, None, None, :], true_means="forbidden", name="key_padding_mask")
     if attn_mask is not None:
         whole = (batch * num_heads, num_queries, num_keys)
         if attn_mask.shape == (num_queries, num_keys):

@@ -20,6 +20,7 @@ from rela.attention.checks import (
     check_device,
     check_memory,
     check_module_sizes,
+    check_probability,
     check_sizes,
     check_tensors,
     check_unbatched_padding,
@@ -33,6 +34,7 @@ from rela.attention.spec import AttentionSpec, resolve
 
 _OWN: Final = ("norm.", "threshold", "alpha_logit")
 _SAVED_OWN: Final = "rela_own_parameters"  # in a state dict's metadata: what it had of them when it was saved
+_IN_PLACE_NORMS: Final = (RMSNorm, GatedRMSNorm)
 _ALPHA_START: Final = 1.5
 _ALPHA_LOGIT_START: Final = math.log((_ALPHA_START - ALPHA_MIN) / (2.0 - _ALPHA_START))
 
@@ -56,7 +58,8 @@ class MultiheadAttention(nn.Module):
     for a memory, :meth:`attend` to it any number of times, :meth:`step` with a cache that grows.
 
     Different from torch on purpose: returned weights are those before dropout; a query without a valid key gives
-    zeros where torch may give NaN; ``is_causal=True`` needs no ``attn_mask`` and, if there is one, both apply.
+    zeros where torch may give NaN; ``is_causal=True`` needs no ``attn_mask`` and, if there is one, both apply; every
+    query sees the extra keys of ``add_bias_kv`` and ``add_zero_attn``, causal or not.
 
     >>> attention = rela.MultiheadAttention(512, 8, attention="rela-g", batch_first=True)
     >>> output, weights = attention(x, x, x)
@@ -95,8 +98,9 @@ class MultiheadAttention(nn.Module):
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
         check_module_sizes(embed_dim, num_heads, self.kdim, self.vdim)
-        if not 0.0 <= dropout <= 1.0:
-            raise ValueError(f"dropout: expected a probability between 0 and 1, got {dropout}")
+        check_probability("dropout", dropout)
+        if dtype is not None and not dtype.is_floating_point:
+            raise ValueError(f"dtype: expected a float dtype, got {dtype}; leave it out for torch's default")
         self.attention = resolve(attention)
         self.embed_dim = embed_dim
         self.num_heads = num_heads
@@ -213,6 +217,7 @@ class MultiheadAttention(nn.Module):
     def project_keys_values(self, key: Tensor, value: Tensor | None = None) -> KeyValues:
         """Project a memory ``[B, Tk, E]`` once, to :meth:`attend` to it many times."""
         value = key if value is None else value
+        check_tensors(key=key, value=value)
         self._check_dtypes(key=key, value=value)
         if (
             key.dim() != 3
@@ -221,7 +226,7 @@ class MultiheadAttention(nn.Module):
         ):
             raise ValueError(
                 f"expected key [B, T, {self.kdim}] and value [B, T, {self.vdim}], got {tuple(key.shape)} and "
-                f"{tuple(value.shape)}"
+                f"{tuple(value.shape)}; here the batch comes first, whatever batch_first says"
             )
         weights, biases = self._in_projections()
         if value is key and self.in_proj_weight is not None:
@@ -245,13 +250,8 @@ class MultiheadAttention(nn.Module):
 
         Masks as in :meth:`forward`; the weights, on request, of every head: ``[B, H, Tq, Tk]``.
         """
-        if query.dim() != 3 or query.shape[-1] != self.embed_dim or query.shape[0] != memory.keys.shape[0]:
-            raise ValueError(
-                f"query: expected [B, T, {self.embed_dim}] with the memory's batch of {memory.keys.shape[0]}, got "
-                f"{tuple(query.shape)}"
-            )
-        self._check_dtypes(query=query)
-        check_memory(memory.keys, memory.values, query, self.num_heads, self.head_dim)
+        self._check_query(query)
+        check_memory(memory, query, self.num_heads, self.head_dim)
         weights, biases = self._in_projections()
         heads = self._split_heads(self._linear(query, weights[0], biases[0]))
         mask = self._mask(key_padding_mask, attn_mask, is_causal, query, memory.length)
@@ -274,6 +274,9 @@ class MultiheadAttention(nn.Module):
                 f"step: expected kdim = vdim = embed_dim = {self.embed_dim}, since it is self-attention, got "
                 f"{self.kdim} and {self.vdim}; for a memory of another size use project_keys_values and attend"
             )
+        self._check_query(query)
+        if cache is not None:
+            check_memory(cache, query, self.num_heads, self.head_dim)
         new = self.project_keys_values(query)
         memory = new if cache is None else cache.append(new)
         output, weights = self.attend(
@@ -331,10 +334,9 @@ class MultiheadAttention(nn.Module):
         if observed:
             self._notify(attended, mask, query, memory)
         hidden = concat_heads(attended.output)  # [B, Tq, E]
-        if isinstance(self.norm, (RMSNorm, GatedRMSNorm)) and not torch.is_grad_enabled() and not _has_hooks(self.norm):
-            hidden = self.norm(hidden, inplace=True)  # nobody else has it
-        elif self.norm is not None:
-            hidden = self.norm(hidden)
+        if self.norm is not None:
+            in_place = type(self.norm) in _IN_PLACE_NORMS and not torch.is_grad_enabled() and not _has_hooks(self.norm)
+            hidden = self.norm(hidden, inplace=True) if in_place else self.norm(hidden)  # nobody else has it
         output = self._project_out(hidden, dtype)
         weights = attended.weights if need_weights else None
         return output, None if weights is None else weights.to(dtype)
@@ -372,7 +374,7 @@ class MultiheadAttention(nn.Module):
         """
         if query is key and key is value and self.in_proj_weight is not None:
             bias, shifts = self.in_proj_bias, None
-            if bias is not None and not need_weights and self._shifts_fit(query):
+            if bias is not None and not need_weights and self._shifts_fit(query, bias):
                 bias, shifts = None, bias.view(3, self.num_heads, self.head_dim)
             packed = self._linear(query, self.in_proj_weight, bias)
             heads = packed.unflatten(-1, (3, self.num_heads, self.head_dim)).permute(2, 0, 3, 1, 4)
@@ -382,12 +384,12 @@ class MultiheadAttention(nn.Module):
         queries = self._split_heads(self._linear(query, weights[0], biases[0]))
         return queries, self.project_keys_values(key, value), None
 
-    def _shifts_fit(self, x: Tensor) -> bool:
+    def _shifts_fit(self, x: Tensor, bias: Tensor) -> bool:
         adds_keys = self.bias_k is not None or self.add_zero_attn
         plain = (
             self.attention.map == "relu" and not adds_keys and not self._observers and not autocast_enabled(x.device)
         )
-        return plain and kernels.takes_shifts(x, self.head_dim)
+        return plain and kernels.takes_shifts(x, bias, self.head_dim)
 
     def _in_projections(self) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]]:
         if self.in_proj_weight is not None:
@@ -447,9 +449,24 @@ class MultiheadAttention(nn.Module):
         turned_key = turned_query if key is query else turn(key)
         return turned_query, turned_key, turned_key if value is key else turn(value)
 
+    def _check_query(self, query: Tensor) -> None:
+        check_tensors(query=query)
+        if query.dim() != 3 or query.shape[-1] != self.embed_dim:
+            raise ValueError(
+                f"query: expected [B, T, {self.embed_dim}], got {tuple(query.shape)}; here the batch comes first, "
+                "whatever batch_first says"
+            )
+        self._check_dtypes(query=query)
+
     def _check_dtypes(self, **inputs: Tensor) -> None:
         weight = self.q_proj_weight if self.in_proj_weight is None else self.in_proj_weight
         assert weight is not None
+        for name, x in inputs.items():
+            if x.device != weight.device:
+                raise ValueError(
+                    f"{name}: expected it on the module's device {weight.device}, got {x.device}; move one of them "
+                    "with .to()"
+                )
         want = weight.dtype
         got = {name: x.dtype for name, x in inputs.items()}
         casts = any(autocast_enabled(x.device) for x in inputs.values())
@@ -477,9 +494,21 @@ class MultiheadAttention(nn.Module):
                 "nested tensors: expected no key_padding_mask, no attn_mask and need_weights=False; pass padded "
                 "tensors (torch.nested.to_padded_tensor) to use them"
             )
+        query_lengths, key_lengths = nested.lengths(query), nested.lengths(key)
+        if value is not key and not torch.equal(key_lengths, nested.lengths(value)):
+            raise ValueError(
+                f"nested tensors: expected as many values as keys in every row, got {nested.lengths(value).tolist()} "
+                f"and {key_lengths.tolist()}"
+            )
+        places = None
+        if is_causal == "bottom-right":  # the corner is another one in every row
+            places = nested.beyond_corner(query_lengths, key_lengths).repeat_interleave(self.num_heads, dim=0)
+            is_causal = False
         padded = nested.pad_together(query, key, value)
         padding = nested.padding_mask(key)
-        output, _ = self.forward(*padded, key_padding_mask=padding, need_weights=False, is_causal=is_causal)
+        output, _ = self.forward(
+            *padded, key_padding_mask=padding, attn_mask=places, need_weights=False, is_causal=is_causal
+        )
         return nested.restore(output, query), None
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
@@ -530,5 +559,5 @@ def _dtype_of(x: Tensor) -> torch.dtype:
 
 def _has_hooks(module: nn.Module) -> bool:
     """True if someone may look at the module's input after the call."""
-    everywhere = nn.modules.module._global_forward_hooks  # pyright: ignore[reportPrivateUsage]
-    return bool(module._forward_hooks or module._forward_pre_hooks or everywhere)  # pyright: ignore[reportPrivateUsage]
+    after, before = nn.modules.module._global_forward_hooks, nn.modules.module._global_forward_pre_hooks  # pyright: ignore[reportPrivateUsage]
+    return bool(module._forward_hooks or module._forward_pre_hooks or after or before)  # pyright: ignore[reportPrivateUsage]

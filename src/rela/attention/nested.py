@@ -16,14 +16,30 @@ def lengths(x: Tensor) -> Tensor:
 def padding_mask(x: Tensor) -> Tensor:
     """True where the padded form of ``x`` is padding: ``[B, T]``."""
     length = lengths(x)
-    longest = int(length.max().item()) if length.numel() else 0
-    return torch.arange(longest, device=x.device) >= length.unsqueeze(-1)
+    return torch.arange(_longest(length), device=x.device) >= length.unsqueeze(-1)
+
+
+def beyond_corner(query_lengths: Tensor, key_lengths: Tensor) -> Tensor:
+    """True where a key lies beyond what bottom-right causal attention lets a query see: ``[B, Tq, Tk]``."""
+    queries = torch.arange(_longest(query_lengths), device=query_lengths.device).view(1, -1, 1)
+    keys = torch.arange(_longest(key_lengths), device=key_lengths.device).view(1, 1, -1)
+    return keys > queries + (key_lengths - query_lengths).view(-1, 1, 1)
 
 
 def pad_together(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Padded forms; inputs that are one object stay one object."""
-    padded: dict[int, Tensor] = {id(x): torch.nested.to_padded_tensor(x, 0.0) for x in tensors}
+    padded: dict[int, Tensor] = {id(x): _padded(x) for x in tensors}
     return tuple(padded[id(x)] for x in tensors)
+
+
+def _padded(x: Tensor) -> Tensor:
+    if x.layout == torch.strided and _longest(lengths(x)) == 0:  # torch pads jagged rows of nothing, but not these
+        return torch.stack(x.unbind())
+    return torch.nested.to_padded_tensor(x, 0.0)
+
+
+def _longest(length: Tensor) -> int:
+    return int(length.max().item()) if length.numel() else 0
 
 
 def restore(padded: Tensor, like: Tensor) -> Tensor:

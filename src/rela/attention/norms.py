@@ -7,6 +7,7 @@ finite gradients.
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Literal
 
 import torch
@@ -69,6 +70,8 @@ def _unit_rms(x: Tensor, eps: float) -> Tensor:
 
 def _checked(x: Tensor, eps: float, *parameters: Tensor, inplace: bool = False) -> Tensor:
     """``x`` in float32 at least, after it, eps and the parameters have been checked."""
+    if not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"x: expected a torch.Tensor, got {type(x).__name__}; make one with torch.as_tensor")
     _check_eps(eps)
     if inplace and torch.is_grad_enabled() and any(t.requires_grad for t in (x, *parameters)):
         raise ValueError("inplace: expected a call without gradients, got one that records them; use torch.no_grad()")
@@ -94,8 +97,8 @@ class _Norm(nn.Module):
 
     def __init__(self, dim: int, eps: float, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         super().__init__()
-        if dim < 1:
-            raise ValueError(f"dim: expected the size of the last dimension, at least 1, got {dim}")
+        if not isinstance(dim, numbers.Integral) or dim < 1:
+            raise ValueError(f"dim: expected the size of the last dimension, a whole number, at least 1, got {dim!r}")
         _check_eps(eps)
         self.dim = dim
         self.eps = eps

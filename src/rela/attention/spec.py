@@ -79,6 +79,8 @@ class AttentionSpec:
                 f"length_power: expected one of the maps {sorted(POINTWISE_MAPS)}, got {self.map!r}, "
                 "whose weights already sum to 1; leave length_power at 0"
             )
+        if not isinstance(self.learn_threshold, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"learn_threshold: expected True or False, got {self.learn_threshold!r}")
         if not isinstance(self.topk, numbers.Integral) or self.topk < 1:
             raise ValueError(f"topk: expected a whole number of keys, at least 1, got {self.topk!r}")
         if not self.eps >= 1e-6:

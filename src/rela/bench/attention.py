@@ -16,7 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rela.attention import MultiheadAttention, functional
+from rela._version import __version__
+from rela.attention import MultiheadAttention, functional, kernels
+from rela.attention.maps import alpha_from_logit
 from rela.attention.masks import Mask
 from rela.attention.spec import resolve
 from rela.bench.timing import Speed, Subject, compare
@@ -46,7 +48,8 @@ class Setting:
         """The recipe of the numbers measured in it."""
         return (
             f"T:{self.length}|B:{self.batch}|d:{self.dim}|H:{self.num_heads}|dtype:float32|device:cpu"
-            f"|threads:{torch.get_num_threads()}|torch:{torch.__version__}|seed:{self.seed}"
+            f"|threads:{torch.get_num_threads()}|kernel:{_kernel_name()}|torch:{torch.__version__}|rela:{__version__}"
+            f"|seed:{self.seed}"
         )
 
 
@@ -120,13 +123,22 @@ def _core_subjects(setting: Setting, names: Sequence[str], mode: Mode) -> dict[s
 
     def ours(name: str) -> tuple[Callable[[], Tensor], list[Tensor]]:
         module = _ours(setting, name)
-        spec, norm = resolve(name), module.norm
+        spec, norm, logit, threshold = resolve(name), module.norm, module.alpha_logit, module.threshold
 
         def run() -> Tensor:
-            hidden = functional.concat_heads(functional.attend(q, k, v, spec, Mask()).output)
+            attended = functional.attend(
+                q,
+                k,
+                v,
+                spec,
+                Mask(),
+                threshold=spec.threshold if threshold is None else threshold,
+                alpha=1.5 if logit is None else alpha_from_logit(logit),
+            )
+            hidden = functional.concat_heads(attended.output)
             return hidden if norm is None else norm(hidden)
 
-        return run, [] if norm is None else list(norm.parameters())
+        return run, list(module.own_parameters().values())
 
     subjects = {BASELINES["core"]: _runner(baseline, [q, k, v], grad, mode)}
     for name in names:
@@ -145,6 +157,10 @@ def _runner(forward: Callable[[], Tensor], inputs: list[Tensor], grad: Tensor, m
         torch.autograd.grad(forward(), used, grad, allow_unused=True)
 
     return run_forward if mode == "forward" else run_both
+
+
+def _kernel_name() -> str:
+    return next(choice.name for choice in kernels.describe() if choice.chosen)
 
 
 def _ours(setting: Setting, name: str) -> MultiheadAttention:

@@ -1,9 +1,11 @@
 """From the list of commands to the program: options of all commands, errors, exit codes."""
 
+import itertools
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,10 +13,15 @@ from rela._version import __version__
 from rela.cli._commands import COMMANDS, GROUPS, Command
 
 DEBUG_VARIABLE = "RELA_DEBUG"
+WRONG_USE: type[Exception] = typer.BadParameter.__mro__[1]  # typer's, and click's, UsageError
 USER_ERRORS = (ValueError, OSError, ModuleNotFoundError)
 """What a user can mend. Anything else is a defect of ours and keeps its traceback."""
 
+TOO_LARGE = ("allocate memory", "out of memory", "Storage size calculation overflowed", "integer multiplication")
+"""What torch says, without an error class for it, when a size is too large for this machine."""
+
 EXIT_FAILED = 1
+EXIT_WRONG_USE = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
@@ -25,18 +32,52 @@ def main() -> None:
 
 def run(commands: Sequence[Command], groups: Mapping[str, str], arguments: Sequence[str]) -> int:
     """Runs one command line; returns 0 for done, 1 for failed, 2 for wrong use, 130 for interrupted."""
-    try:
-        build_app(commands, groups)(args=list(arguments), prog_name="rela")
-    except SystemExit as exit_:  # typer's way to return
-        return exit_.code if isinstance(exit_.code, int) else EXIT_FAILED
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except USER_ERRORS as error:
-        if os.environ.get(DEBUG_VARIABLE) == "1":
-            raise
-        sys.stderr.write(f"rela: error: {in_one_line(error)}\n")
-        return EXIT_FAILED
-    return 0
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            code = build_app(commands, groups)(args=list(arguments), prog_name="rela", standalone_mode=False)
+        except (KeyboardInterrupt, typer.Abort):
+            return EXIT_INTERRUPTED
+        except WRONG_USE as error:
+            return _explain(error, arguments)
+        except Exception as error:
+            if os.environ.get(DEBUG_VARIABLE) == "1" or not _can_be_mended(error):
+                raise
+            sys.stderr.write(f"rela: error: {in_one_line(error)}\n")
+            return EXIT_FAILED
+    return code if isinstance(code, int) else 0
+
+
+def _can_be_mended(error: Exception) -> bool:
+    return isinstance(error, USER_ERRORS) or any(words in str(error) for words in TOO_LARGE)
+
+
+def _explain(error: Any, arguments: Sequence[str]) -> int:
+    """One line on wrong use: what was expected, what came. Or the help, if a command was left out."""
+    text = " ".join(error.format_message().split())
+    if text.startswith("Usage:"):
+        error.show()
+        return EXIT_WRONG_USE
+    text = text.rstrip(".").removeprefix("Invalid value: ")
+    if "got " not in text and (given := _given(error, arguments)) is not None:
+        text += f", got {given!r}"
+    path = error.ctx.command_path if error.ctx is not None else "rela"
+    sys.stderr.write(f"rela: error: {text}; see `{path} --help`\n")
+    return EXIT_WRONG_USE
+
+
+def _given(error: Any, arguments: Sequence[str]) -> str | None:
+    """The value that was given to the option that an error is about."""
+    options = getattr(getattr(error, "param", None), "opts", ())
+    for argument, following in itertools.pairwise([*arguments, ""]):
+        name, equals, value = argument.partition("=")
+        if name in options:
+            return value if equals else following
+    return None
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    sys.stderr.write(f"rela: note: {' '.join(str(message).removeprefix('rela: ').split())}\n")
 
 
 def build_app(commands: Sequence[Command], groups: Mapping[str, str]) -> typer.Typer:
@@ -82,9 +123,11 @@ def _common_options(
 
 def in_one_line(error: BaseException) -> str:
     """An error's message on one line."""
-    text = str(error) or type(error).__name__
+    text = (str(error) or type(error).__name__).partition("\n\n")[0]
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         text = f"{error.filename}: {error.strerror}"  # without the number of the error
+    elif any(words in text for words in TOO_LARGE):
+        text += "; choose smaller sizes"
     elif isinstance(error, ModuleNotFoundError):
         text += "; `rela doctor` says what is missing and how to install it"
     return " ".join(text.split())

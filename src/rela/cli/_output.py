@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STDOUT = "-"
+NARROWEST = 80
+"""Columns that tables may count on. In a narrower window their lines break; nothing is cut off."""
 
 
 def _check_destination(destination: str | None) -> str | None:
@@ -60,6 +62,8 @@ def write_json(data: Any, destination: str) -> None:
     try:
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, destination) from None  # the user's file, not ours
     finally:
         with contextlib.suppress(FileNotFoundError):
             partial.unlink()
@@ -69,4 +73,6 @@ def console_for(json_to: str | None) -> "Console":
     """The console for people; silent while the JSON has standard output."""
     from rich.console import Console
 
-    return Console(quiet=json_to == STDOUT, highlight=False)
+    console = Console(quiet=json_to == STDOUT, highlight=False)
+    console.width = max(console.width, NARROWEST)
+    return console

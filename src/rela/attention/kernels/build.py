@@ -35,7 +35,8 @@ def load() -> Built:
     compiler = find_compiler()
     if compiler is None:
         wanted = os.environ.get("CC")
-        reason = f"CC={wanted} is not there: set it right, or unset it" if wanted else "install gcc or clang, or set CC"
+        wrong = f"CC={wanted} is not there or does not answer --version: set it right, or unset it"
+        reason = wrong if wanted else "install gcc or clang, or set CC"
         return Built(None, f"no C compiler found: {reason}")
     command = [compiler.path, *compiler.arguments]
     try:
@@ -79,6 +80,8 @@ def _compiled(command: list[str], version: str, folder: Path) -> Path:
             partial = Path(scratch) / "native.so"
             arguments = [*command, *_FLAGS, str(_SOURCE), "-o", str(partial), "-lm"]
             subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=_TIMEOUT_SECONDS)
+            if not partial.is_file():
+                raise OSError(f"{' '.join(command)} made no file: is it a C compiler?")
             partial.replace(path)
     return path
 
@@ -92,9 +95,9 @@ def _cache_folder() -> Path | None:
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
             return folder
-    except OSError:
+    except OSError as error:
         if chosen:
-            raise
+            raise OSError(f"RELA_CACHE={chosen}: {error.strerror}; choose a folder that can be written") from None
     return None
 
 

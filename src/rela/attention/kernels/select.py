@@ -48,9 +48,11 @@ def describe() -> list[KernelChoice]:
     forced = forced_kernel()
     built = build.load() if forced in (None, "native") else None
     has_native = built is not None and built.library is not None
-    chosen = forced if forced and (forced != "native" or has_native) else "native" if has_native else "blocked"
+    if forced == "native" and not has_native:
+        raise ValueError(_unfit(build.load().reason))
+    chosen = forced or ("native" if has_native else "blocked")
     why = f"forced by {_VARIABLE}={forced}" if forced == chosen else "the fastest that works here"
-    native_state = f"{_KERNELS['native']}; {built.reason}" if built else f"{_KERNELS['native']}; not tried"
+    native_state = f"{_KERNELS['native']}; {built.reason if built else f'not tried, since {_VARIABLE}={forced}'}"
     return [
         KernelChoice(
             name,
@@ -75,10 +77,10 @@ def attention_kernel(query: Tensor, key: Tensor, value: Tensor) -> Kernel | None
     return BlockedKernel() if library is None else NativeKernel(library)
 
 
-def takes_shifts(x: Tensor, head_dim: int) -> bool:
-    """True if the kernel for heads that are projected from ``x`` would add the projection's bias itself."""
-    fits = x.dtype == torch.float32 and head_dim <= MAX_HEAD_DIM
-    return fits and not torch.is_grad_enabled() and _eager_cpu(x) and _native_library() is not None
+def takes_shifts(x: Tensor, bias: Tensor, head_dim: int) -> bool:
+    """True if the kernel for heads that are projected from ``x`` would add the projection's ``bias`` itself."""
+    fits = x.dtype == bias.dtype == torch.float32 and head_dim <= MAX_HEAD_DIM
+    return fits and not torch.is_grad_enabled() and _eager_cpu(x, bias) and _native_library() is not None
 
 
 def norm_kernel(x: Tensor, *parameters: Tensor) -> NormKernel | None:
@@ -89,6 +91,10 @@ def norm_kernel(x: Tensor, *parameters: Tensor) -> NormKernel | None:
     return ChunkedNorm() if library is None else NativeNorm(library)
 
 
+def _unfit(reason: str) -> str:
+    return f"{_VARIABLE}=native: {reason}; mend that, or unset {_VARIABLE}"
+
+
 def _native_library() -> ctypes.CDLL | None:
     forced = forced_kernel()
     if forced == "blocked":
@@ -96,7 +102,7 @@ def _native_library() -> ctypes.CDLL | None:
     built = build.load()
     if built.library is None:
         if forced == "native":
-            raise RuntimeError(f"{_VARIABLE}=native: {built.reason}; mend that, or unset {_VARIABLE}")
+            raise ValueError(_unfit(built.reason))
         build.notice()
     return built.library
 
