@@ -1,29 +1,7 @@
 """The functional forms under the name that `torch.nn.functional` suggests: `import rela.functional as RF`."""
 
-from rela.attention.functional import (
-    attention,
-    attention_weights,
-    concat_heads,
-    gated_layer_norm,
-    gated_rms_norm,
-    layer_norm,
-    null_rate,
-    rela_attention,
-    relu_attention,
-    rms_norm,
-    sparsity_rate,
-)
+from rela.attention import functional as _forms
+from rela.attention.functional import *  # noqa: F403 (the names are listed there, once)
 
-__all__ = [
-    "attention",
-    "attention_weights",
-    "concat_heads",
-    "gated_layer_norm",
-    "gated_rms_norm",
-    "layer_norm",
-    "null_rate",
-    "rela_attention",
-    "relu_attention",
-    "rms_norm",
-    "sparsity_rate",
-]
+__all__: list[str] = []
+__all__ += _forms.__all__

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from tests.attention.helpers import raises_naming
@@ -261,6 +262,8 @@ def test_wrong_memories_and_caches() -> None:
 
 def test_numbers_and_types_that_make_no_sense() -> None:
     anything: Any = "a"
+    number: Any = numpy.float32(0.1)
+    assert rela.MultiheadAttention(16, 4, dropout=number).dropout == pytest.approx(0.1)
     raises_naming(lambda: rela.MultiheadAttention(16, 4, dropout=anything), "dropout", "probability", "'a'")
     raises_naming(lambda: rela.MultiheadAttention(16, 4, dtype=torch.int32), "dtype", "float", "int32")
     raises_naming(lambda: relu_attention(Q, Q, Q, dropout_p=anything), "dropout_p", "probability", "'a'")

@@ -11,6 +11,7 @@ from torch import Tensor
 from rela.attention.kernels import traced_or_transformed
 from rela.attention.key_values import KeyValues
 from rela.attention.masks import Causal, Mask, causal_offset, split_mask
+from rela.attention.precision import autocast_enabled
 
 
 def checked_mask(
@@ -35,7 +36,7 @@ def checked_mask(
 def by_head(name: str, number: float | Tensor, query: Tensor) -> float | Tensor:
     """A number for all heads, or a tensor ``[H]`` with one for each, made to broadcast against the scores."""
     if not isinstance(number, Tensor):
-        is_number = isinstance(number, (int, float))  # pyright: ignore[reportUnnecessaryIsInstance]
+        is_number = isinstance(number, numbers.Real)  # pyright: ignore[reportUnnecessaryIsInstance]
         if not is_number or not -math.inf < number < math.inf:  # in words that torch.compile follows
             raise ValueError(f"{name}: expected a finite number, or a tensor with one for each head; got {number!r}")
         return number
@@ -65,7 +66,7 @@ def check_device(name: str, tensor: Tensor, query: Tensor) -> None:
 
 def check_probability(name: str, value: object) -> None:
     """Refuse what is no number between 0 and 1."""
-    if not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
+    if not isinstance(value, numbers.Real) or not 0.0 <= float(value) <= 1.0:
         raise ValueError(f"{name}: expected a probability between 0 and 1, got {value!r}")
 
 
@@ -138,6 +139,33 @@ def check_module_sizes(embed_dim: int, num_heads: int, kdim: int, vdim: int) -> 
         raise ValueError(
             f"expected embed_dim to be a multiple of num_heads, got embed_dim={embed_dim}, num_heads={num_heads}; "
             f"numbers of heads that fit: {', '.join(fitting)}"
+        )
+
+
+def check_query(query: Tensor, embed_dim: int) -> None:
+    """Refuse a query for the decoding forms that is not ``[B, T, E]``."""
+    check_tensors(query=query)
+    if query.dim() != 3 or query.shape[-1] != embed_dim:
+        raise ValueError(
+            f"query: expected [B, T, {embed_dim}], got {tuple(query.shape)}; here the batch comes first, whatever "
+            "batch_first says"
+        )
+
+
+def check_placement(weight: Tensor, inputs: dict[str, Tensor]) -> None:
+    """Refuse inputs of a module with another device or dtype than its weight."""
+    for name, x in inputs.items():
+        if x.device != weight.device:
+            raise ValueError(
+                f"{name}: expected it on the module's device {weight.device}, got {x.device}; move one of them with "
+                ".to()"
+            )
+    got = {name: x.dtype for name, x in inputs.items()}
+    casts = autocast_enabled(weight.device)
+    if any(dtype != weight.dtype and not (casts and dtype.is_floating_point) for dtype in got.values()):
+        raise ValueError(
+            f"expected {', '.join(got)} of the module's dtype {weight.dtype}, got {', '.join(map(str, got.values()))}; "
+            f"convert them with .to({weight.dtype}), or the module with .to(query.dtype)"
         )
 
 

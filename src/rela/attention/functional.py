@@ -11,7 +11,6 @@ Half precision is computed in float32 inside; a row without a valid key gives ze
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -25,12 +24,11 @@ from rela.attention.checks import by_head, check_alpha, check_probability, check
 from rela.attention.maps import length_factor, map_scores
 from rela.attention.masks import Causal, Mask
 from rela.attention.norms import gated_layer_norm, gated_rms_norm, layer_norm, rms_norm
+from rela.attention.precision import at_least_float32, without_autocast
 from rela.attention.rates import null_rate, sparsity_rate
 from rela.attention.spec import AttentionSpec, MapName
 
 __all__ = [
-    "Attended",
-    "attend",
     "attention",
     "attention_weights",
     "concat_heads",
@@ -234,7 +232,7 @@ def attend(
     scale = spec.scale if spec.scale is not None else 1.0 / math.sqrt(max(query.shape[-1], 1))
     threshold, alpha = by_head("threshold", threshold, query), by_head("alpha", alpha, query)
     with without_autocast(query.device):
-        query, key, value = (_at_least_float32(t) for t in (query, key, value))
+        query, key, value = (at_least_float32(t) for t in (query, key, value))
         key, value = (_repeat_heads(t, query) for t in (key, value))
         if mask.bias is not None:
             mask = mask._replace(bias=mask.bias.to(query.dtype))
@@ -332,19 +330,3 @@ def _repeat_heads(tensor: Tensor, query: Tensor) -> Tensor:
     if query.dim() < 3 or tensor.shape[-3] == query.shape[-3] or query.shape[-3] == 1:
         return tensor
     return tensor.repeat_interleave(query.shape[-3] // tensor.shape[-3], dim=-3)
-
-
-def _at_least_float32(tensor: Tensor) -> Tensor:
-    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
-
-
-def autocast_enabled(device: torch.device) -> bool:
-    """True inside torch.autocast for this kind of device."""
-    return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
-
-
-def without_autocast(device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """Autocast would turn our float32 products back into half precision."""
-    if autocast_enabled(device):
-        return torch.autocast(device.type, enabled=False)
-    return contextlib.nullcontext()

@@ -20,16 +20,19 @@ from rela.attention.checks import (
     check_device,
     check_memory,
     check_module_sizes,
+    check_placement,
     check_probability,
+    check_query,
     check_sizes,
     check_tensors,
     check_unbatched_padding,
 )
-from rela.attention.functional import Attended, attend, autocast_enabled, concat_heads, without_autocast
+from rela.attention.functional import Attended, attend, concat_heads
 from rela.attention.key_values import KeyValues
 from rela.attention.maps import ALPHA_MIN, alpha_from_logit
 from rela.attention.masks import Causal, Mask, module_mask
 from rela.attention.norms import GatedRMSNorm, RMSNorm, build_norm
+from rela.attention.precision import autocast_enabled, float32_linear, projected_dtype
 from rela.attention.spec import AttentionSpec, resolve
 
 _OWN: Final = ("norm.", "threshold", "alpha_logit")
@@ -196,7 +199,7 @@ class MultiheadAttention(nn.Module):
         if query.is_nested or key.is_nested or value.is_nested:
             return self._forward_nested(query, key, value, key_padding_mask, need_weights, attn_mask, is_causal)
         check_batched(query, key, value)
-        self._check_dtypes(query=query, key=key, value=value)
+        self._check_placement(query=query, key=key, value=value)
         batched = query.dim() == 3
         query, key, value = self._to_batch_first(query, key, value, batched)
         check_sizes(query, key, value, (self.embed_dim, self.kdim, self.vdim), self.batch_first)
@@ -205,7 +208,7 @@ class MultiheadAttention(nn.Module):
             check_unbatched_padding(key_padding_mask, key.shape[1])
             key_padding_mask = key_padding_mask.unsqueeze(0)
         mask = self._mask(key_padding_mask, attn_mask, is_causal, query, key.shape[1])
-        output, weights = self._attend(projected, new, mask, need_weights, _dtype_of(query), shifts)
+        output, weights = self._attend(projected, new, mask, need_weights, projected_dtype(query), shifts)
         if weights is not None:
             weights = weights.mean(1) if average_attn_weights else weights
         if not batched:
@@ -218,7 +221,7 @@ class MultiheadAttention(nn.Module):
         """Project a memory ``[B, Tk, E]`` once, to :meth:`attend` to it many times."""
         value = key if value is None else value
         check_tensors(key=key, value=value)
-        self._check_dtypes(key=key, value=value)
+        self._check_placement(key=key, value=value)
         if (
             key.dim() != 3
             or key.shape[:2] != value.shape[:2]
@@ -228,14 +231,7 @@ class MultiheadAttention(nn.Module):
                 f"expected key [B, T, {self.kdim}] and value [B, T, {self.vdim}], got {tuple(key.shape)} and "
                 f"{tuple(value.shape)}; here the batch comes first, whatever batch_first says"
             )
-        weights, biases = self._in_projections()
-        if value is key and self.in_proj_weight is not None:
-            both = self._linear(key, self.in_proj_weight[self.embed_dim :], self._bias(self.embed_dim, None))
-            return KeyValues(*(self._split_heads(part) for part in both.chunk(2, dim=-1)))
-        return KeyValues(
-            self._split_heads(self._linear(key, weights[1], biases[1])),
-            self._split_heads(self._linear(value, weights[2], biases[2])),
-        )
+        return self._keys_values(key, value)
 
     def attend(
         self,
@@ -250,12 +246,13 @@ class MultiheadAttention(nn.Module):
 
         Masks as in :meth:`forward`; the weights, on request, of every head: ``[B, H, Tq, Tk]``.
         """
-        self._check_query(query)
+        check_query(query, self.embed_dim)
+        self._check_placement(query=query)
         check_memory(memory, query, self.num_heads, self.head_dim)
         weights, biases = self._in_projections()
         heads = self._split_heads(self._linear(query, weights[0], biases[0]))
         mask = self._mask(key_padding_mask, attn_mask, is_causal, query, memory.length)
-        return self._attend(heads, memory, mask, need_weights, _dtype_of(query))
+        return self._attend(heads, memory, mask, need_weights, projected_dtype(query))
 
     def step(
         self,
@@ -274,7 +271,8 @@ class MultiheadAttention(nn.Module):
                 f"step: expected kdim = vdim = embed_dim = {self.embed_dim}, since it is self-attention, got "
                 f"{self.kdim} and {self.vdim}; for a memory of another size use project_keys_values and attend"
             )
-        self._check_query(query)
+        check_query(query, self.embed_dim)
+        self._check_placement(query=query)
         if cache is not None:
             check_memory(cache, query, self.num_heads, self.head_dim)
         new = self.project_keys_values(query)
@@ -343,14 +341,14 @@ class MultiheadAttention(nn.Module):
 
     def _linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """A projection; in float32 where half precision would overflow, forward or backward."""
-        if self._needs_float32(_dtype_of(x)):
-            return _float32_linear(x, weight, bias)
+        if self._needs_float32(projected_dtype(x)):
+            return float32_linear(x, weight, bias)
         return F.linear(x, weight, bias)
 
     def _project_out(self, hidden: Tensor, dtype: torch.dtype) -> Tensor:
         out = self.out_proj
         if self._needs_float32(dtype) and type(out) is NonDynamicallyQuantizableLinear and not _has_hooks(out):
-            return _float32_linear(hidden, out.weight, out.bias).to(dtype)
+            return float32_linear(hidden, out.weight, out.bias).to(dtype)
         return out(hidden.to(dtype))
 
     def _needs_float32(self, dtype: torch.dtype) -> bool:
@@ -382,7 +380,18 @@ class MultiheadAttention(nn.Module):
             return queries, KeyValues(keys, values), shifts
         weights, biases = self._in_projections()
         queries = self._split_heads(self._linear(query, weights[0], biases[0]))
-        return queries, self.project_keys_values(key, value), None
+        return queries, self._keys_values(key, value), None
+
+    def _keys_values(self, key: Tensor, value: Tensor) -> KeyValues:
+        if value is key and self.in_proj_weight is not None:
+            bias = None if self.in_proj_bias is None else self.in_proj_bias[self.embed_dim :]
+            both = self._linear(key, self.in_proj_weight[self.embed_dim :], bias)
+            return KeyValues(*(self._split_heads(part) for part in both.chunk(2, dim=-1)))
+        weights, biases = self._in_projections()
+        return KeyValues(
+            self._split_heads(self._linear(key, weights[1], biases[1])),
+            self._split_heads(self._linear(value, weights[2], biases[2])),
+        )
 
     def _shifts_fit(self, x: Tensor, bias: Tensor) -> bool:
         adds_keys = self.bias_k is not None or self.add_zero_attn
@@ -401,9 +410,6 @@ class MultiheadAttention(nn.Module):
             weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         biases = (None, None, None) if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
         return weights, biases
-
-    def _bias(self, start: int, stop: int | None) -> Tensor | None:
-        return None if self.in_proj_bias is None else self.in_proj_bias[start:stop]
 
     def _split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
@@ -449,32 +455,10 @@ class MultiheadAttention(nn.Module):
         turned_key = turned_query if key is query else turn(key)
         return turned_query, turned_key, turned_key if value is key else turn(value)
 
-    def _check_query(self, query: Tensor) -> None:
-        check_tensors(query=query)
-        if query.dim() != 3 or query.shape[-1] != self.embed_dim:
-            raise ValueError(
-                f"query: expected [B, T, {self.embed_dim}], got {tuple(query.shape)}; here the batch comes first, "
-                "whatever batch_first says"
-            )
-        self._check_dtypes(query=query)
-
-    def _check_dtypes(self, **inputs: Tensor) -> None:
+    def _check_placement(self, **inputs: Tensor) -> None:
         weight = self.q_proj_weight if self.in_proj_weight is None else self.in_proj_weight
         assert weight is not None
-        for name, x in inputs.items():
-            if x.device != weight.device:
-                raise ValueError(
-                    f"{name}: expected it on the module's device {weight.device}, got {x.device}; move one of them "
-                    "with .to()"
-                )
-        want = weight.dtype
-        got = {name: x.dtype for name, x in inputs.items()}
-        casts = any(autocast_enabled(x.device) for x in inputs.values())
-        if any(dtype != want and not (casts and dtype.is_floating_point) for dtype in got.values()):
-            raise ValueError(
-                f"expected {', '.join(got)} of the module's dtype {want}, got {', '.join(map(str, got.values()))}; "
-                f"convert them with .to({want}), or the module with .to(query.dtype)"
-            )
+        check_placement(weight, inputs)
 
     def _forward_nested(
         self,
@@ -494,22 +478,7 @@ class MultiheadAttention(nn.Module):
                 "nested tensors: expected no key_padding_mask, no attn_mask and need_weights=False; pass padded "
                 "tensors (torch.nested.to_padded_tensor) to use them"
             )
-        query_lengths, key_lengths = nested.lengths(query), nested.lengths(key)
-        if value is not key and not torch.equal(key_lengths, nested.lengths(value)):
-            raise ValueError(
-                f"nested tensors: expected as many values as keys in every row, got {nested.lengths(value).tolist()} "
-                f"and {key_lengths.tolist()}"
-            )
-        places = None
-        if is_causal == "bottom-right":  # the corner is another one in every row
-            places = nested.beyond_corner(query_lengths, key_lengths).repeat_interleave(self.num_heads, dim=0)
-            is_causal = False
-        padded = nested.pad_together(query, key, value)
-        padding = nested.padding_mask(key)
-        output, _ = self.forward(
-            *padded, key_padding_mask=padding, attn_mask=places, need_weights=False, is_causal=is_causal
-        )
-        return nested.restore(output, query), None
+        return nested.run_padded(self.forward, query, key, value, is_causal, self.num_heads), None
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -543,18 +512,6 @@ class MultiheadAttention(nn.Module):
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
-
-
-def _float32_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    with without_autocast(x.device):
-        return F.linear(x.float(), weight.float(), None if bias is None else bias.float())
-
-
-def _dtype_of(x: Tensor) -> torch.dtype:
-    """The dtype of what a projection of ``x`` gives: autocast changes it."""
-    if x.dtype != torch.float64 and autocast_enabled(x.device):
-        return torch.get_autocast_dtype(x.device.type)
-    return x.dtype
 
 
 def _has_hooks(module: nn.Module) -> bool:

@@ -14,7 +14,7 @@ from rela.cli._commands import COMMANDS, GROUPS, Command
 
 DEBUG_VARIABLE = "RELA_DEBUG"
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[1]  # typer's, and click's, UsageError
-USER_ERRORS = (ValueError, OSError, ModuleNotFoundError)
+USER_ERRORS = (ValueError, OSError, MemoryError, ModuleNotFoundError)
 """What a user can mend. Anything else is a defect of ours and keeps its traceback."""
 
 TOO_LARGE = ("allocate memory", "out of memory", "Storage size calculation overflowed", "integer multiplication")
@@ -40,7 +40,7 @@ def run(commands: Sequence[Command], groups: Mapping[str, str], arguments: Seque
             return EXIT_INTERRUPTED
         except WRONG_USE as error:
             return _explain(error, arguments)
-        except Exception as error:
+        except Exception as error:  # ours are raised again
             if os.environ.get(DEBUG_VARIABLE) == "1" or not _can_be_mended(error):
                 raise
             sys.stderr.write(f"rela: error: {in_one_line(error)}\n")
@@ -49,7 +49,11 @@ def run(commands: Sequence[Command], groups: Mapping[str, str], arguments: Seque
 
 
 def _can_be_mended(error: Exception) -> bool:
-    return isinstance(error, USER_ERRORS) or any(words in str(error) for words in TOO_LARGE)
+    return isinstance(error, USER_ERRORS) or _is_too_large(error)
+
+
+def _is_too_large(error: BaseException) -> bool:
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in TOO_LARGE)
 
 
 def _explain(error: Any, arguments: Sequence[str]) -> int:
@@ -123,10 +127,10 @@ def _common_options(
 
 def in_one_line(error: BaseException) -> str:
     """An error's message on one line."""
-    text = (str(error) or type(error).__name__).partition("\n\n")[0]
+    text = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         text = f"{error.filename}: {error.strerror}"  # without the number of the error
-    elif any(words in text for words in TOO_LARGE):
+    elif _is_too_large(error):
         text += "; choose smaller sizes"
     elif isinstance(error, ModuleNotFoundError):
         text += "; `rela doctor` says what is missing and how to install it"

@@ -1,5 +1,7 @@
 """`rela bench attention`: every attention beside torch's own."""
 
+import contextlib
+from collections.abc import Callable, Generator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -100,21 +102,14 @@ def _parse_lengths(text: str) -> list[int]:
     return lengths
 
 
-class _progress:  # noqa: N801 (used as a function)
+@contextlib.contextmanager
+def _progress(console: "Console", label: str, total: int) -> Generator[Callable[[], None]]:
     """A progress bar on a terminal, nothing elsewhere; gives the function that advances it."""
+    from rich.progress import Progress
 
-    def __init__(self, console: "Console", label: str, total: int) -> None:
-        from rich.progress import Progress
-
-        self._bar = Progress(console=console, transient=True, disable=console.quiet or not console.is_terminal)
-        self._task = self._bar.add_task(label, total=total)
-
-    def __enter__(self) -> Any:
-        self._bar.start()
-        return lambda: self._bar.advance(self._task)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+    with Progress(console=console, transient=True, disable=console.quiet or not console.is_terminal) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda: bar.advance(task)
 
 
 def _show(console: "Console", setting: "Setting", weights: Any, speeds: Any) -> None:
