@@ -1,0 +1,1 @@
+"""Words: readers, corpora, subwords, token store, batches, pieces and the words they belong to."""
