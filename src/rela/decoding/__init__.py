@@ -1,0 +1,1 @@
+"""Decoding: cached beam search, and the Translator."""

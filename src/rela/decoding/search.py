@@ -1,0 +1,139 @@
+"""Beam search in batches, with cached keys and values; finished sentences leave the batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rela.model.transformer import DecoderState, Transformer
+from rela.text.vocabulary import BOS, EOS, PAD
+
+_FORBIDDEN: Final = (PAD, BOS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """How to search.
+
+    Attributes:
+        beam: partial translations that are kept for each sentence; 1 is greedy search.
+        length_penalty: exponent of GNMT's ``((5 + length) / 6)``, by which the log-probability is divided.
+        max_ratio, max_extra: a translation has at most ``max_ratio * source pieces + max_extra`` pieces.
+    """
+
+    beam: int = 4
+    length_penalty: float = 0.6
+    max_ratio: float = 2.0
+    max_extra: int = 20
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise ValueError(f"beam: expected at least 1, got {self.beam}")
+        if self.length_penalty < 0:
+            raise ValueError(f"length_penalty: expected 0 or more, got {self.length_penalty}")
+        if self.max_ratio < 0 or self.max_extra < 0 or self.max_ratio + self.max_extra == 0:
+            raise ValueError(
+                f"max_ratio and max_extra: expected lengths that allow a piece, got {self.max_ratio}, {self.max_extra}"
+            )
+
+    def longest(self, source_length: int) -> int:
+        """Most pieces that a translation may have, EOS not counted."""
+        return max(1, int(self.max_ratio * source_length + self.max_extra))
+
+    def penalty(self, length: int) -> float:
+        """What the log-probability of ``length`` tokens, EOS among them, is divided by."""
+        return ((5 + length) / 6) ** self.length_penalty
+
+
+class Hypothesis(NamedTuple):
+    """One translation: its pieces without EOS, log-probability (with EOS), penalised score, and whether it ended."""
+
+    pieces: list[int]
+    log_probability: float
+    score: float
+    finished: bool
+
+
+@torch.inference_mode()
+def beam_search(model: Transformer, source: Tensor, options: SearchOptions) -> list[list[Hypothesis]]:
+    """The hypotheses of each row of ``source`` ``[B, S]`` (EOS last, then padding), best first, at most ``beam``."""
+    search = _Search(model, source, options)
+    while search.alive:
+        search.advance()
+    return [sorted(found, key=lambda hypothesis: -hypothesis.score) for found in search.finished]
+
+
+class _Search:
+    """The state of a search: for each sentence that is not done, ``beam`` rows."""
+
+    def __init__(self, model: Transformer, source: Tensor, options: SearchOptions) -> None:
+        self.model, self.options = model, options
+        self.alive = list(range(source.shape[0]))
+        self.finished: list[list[Hypothesis]] = [[] for _ in self.alive]
+        self.longest = [options.longest(int(n) - 1) for n in source.ne(PAD).sum(1)]
+        self.device = source.device
+        self.state: DecoderState = model.start(source)
+        # At first a sentence's beams are all alike, so only the first may go on.
+        self.scores = torch.full((len(self.alive), options.beam), -torch.inf, device=self.device)
+        self.scores[:, 0] = 0
+        self.tokens = torch.full((len(self.alive) * options.beam, 1), BOS, device=self.device)
+
+    def advance(self) -> None:
+        """One more token for every row."""
+        beam = self.options.beam
+        hidden, self.state = self.model.step(self.tokens[:, -1], self.state)
+        log_p = torch.log_softmax(self.model.logits(hidden).float(), dim=-1)
+        log_p[:, list(_FORBIDDEN)] = -torch.inf
+        vocabulary = log_p.shape[1]
+        totals = (self.scores[:, :, None] + log_p.view(len(self.alive), beam, vocabulary)).flatten(1)
+        # Each of `beam` rows can end in one way only, so twice as many leave enough to go on with.
+        best, places = totals.topk(min(2 * beam, totals.shape[1]), dim=1)
+        rows, words = places // vocabulary, places % vocabulary
+        ends = words.eq(EOS)
+        self._finish(best, rows, ends)
+        going_on = torch.where(ends, -torch.inf, best)
+        chosen = going_on.topk(beam, dim=1)  # stays sorted: the best first
+        self.scores = chosen.values
+        origin = rows.gather(1, chosen.indices) + torch.arange(len(self.alive), device=self.device)[:, None] * beam
+        flat = origin.flatten()
+        self.tokens = torch.cat([self.tokens[flat], words.gather(1, chosen.indices).view(-1, 1)], dim=1)
+        self.state = self.state.select_past(flat) if beam > 1 else self.state
+        self._leave()
+
+    def _finish(self, best: Tensor, rows: Tensor, ends: Tensor) -> None:
+        """Take up the candidates that end and are among the first ``beam`` of their sentence."""
+        beam, length = self.options.beam, self.state.length
+        ending = ends[:, :beam] & torch.isfinite(best[:, :beam])
+        for place, rank in ending.nonzero().tolist():
+            found = self.finished[self.alive[place]]
+            if len(found) < beam:
+                row = place * beam + int(rows[place, rank])
+                found.append(self._hypothesis(row, float(best[place, rank]), length, finished=True))
+
+    def _hypothesis(self, row: int, log_probability: float, length: int, *, finished: bool) -> Hypothesis:
+        pieces = self.tokens[row, 1:].tolist()
+        return Hypothesis(pieces, log_probability, log_probability / self.options.penalty(length), finished)
+
+    def _leave(self) -> None:
+        """Sentences with enough hypotheses, or at their greatest length, leave the batch."""
+        beam = self.options.beam
+        staying: list[int] = []
+        for place, sentence in enumerate(self.alive):
+            found = self.finished[sentence]
+            if len(found) < beam and self.state.length >= self.longest[sentence]:
+                for rank in range(beam):
+                    score = float(self.scores[place, rank])
+                    if len(found) < beam and score > -torch.inf:
+                        found.append(self._hypothesis(place * beam + rank, score, self.state.length, finished=False))
+            elif len(found) < beam:
+                staying.append(place)
+        if len(staying) == len(self.alive):
+            return
+        self.alive = [self.alive[place] for place in staying]
+        kept = torch.tensor(staying, dtype=torch.long, device=self.device)
+        rows = (kept[:, None] * beam + torch.arange(beam, device=self.device)).flatten()
+        self.scores, self.tokens = self.scores[kept], self.tokens[rows]
+        self.state = self.state.select(kept, rows)

@@ -1,0 +1,1 @@
+"""The Transformer, its configuration, its directory format."""

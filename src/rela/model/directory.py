@@ -1,0 +1,189 @@
+"""Model directories: ``config.json``, ``model.safetensors``, ``tokenizer.json``. No code runs when one is loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import safetensors
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from rela._files import new_folder, write_text
+from rela._version import __version__
+from rela.model.config import ModelConfig
+from rela.model.transformer import Transformer
+from rela.text.store import Tokenizers
+
+FORMAT: Final = "rela-model-1"
+CONFIG_FILE: Final = "config.json"
+WEIGHTS_FILE: Final = "model.safetensors"
+_SHOWN: Final = 5  # names in an error
+
+
+class Languages(NamedTuple):
+    """What is translated into what."""
+
+    source: str
+    target: str
+
+
+class LoadedModel(NamedTuple):
+    """A model directory in memory."""
+
+    model: Transformer
+    tokenizers: Tokenizers
+    languages: Languages
+
+
+def save_model(
+    folder: Path, model: Transformer, tokenizers: Tokenizers, languages: Languages, made_by: dict[str, Any]
+) -> None:
+    """Write a model directory, whole or not at all. ``made_by`` says how the weights came about."""
+    with new_folder(folder) as partial:
+        write_model_files(partial, model.state_dict(), model.config, tokenizers, languages, made_by)
+
+
+def write_model_files(
+    folder: Path,
+    weights: dict[str, Tensor],
+    config: ModelConfig,
+    tokenizers: Tokenizers,
+    languages: Languages,
+    made_by: dict[str, Any],
+) -> None:
+    """Write the files of a model directory into a folder that is there."""
+    description = {
+        "format": FORMAT,
+        "rela_version": __version__,
+        "source_language": languages.source,
+        "target_language": languages.target,
+        "made_by": made_by,
+        "model": msgspec.to_builtins(config),
+    }
+    write_text(folder / CONFIG_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+    write_tensors(folder / WEIGHTS_FILE, without_shared(weights))
+    for name, content in tokenizers.files().items():
+        write_text(folder / name, content)
+
+
+def without_shared(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A state dict with each tensor once: tied embeddings are stored under their first name."""
+    seen: dict[int, str] = {}
+    kept: dict[str, Tensor] = {}
+    for name, tensor in weights.items():
+        if seen.setdefault(tensor.data_ptr(), name) == name:
+            kept[name] = tensor
+    return kept
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Write a safetensors file; an error names it."""
+    try:
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+    except safetensors.SafetensorError as error:
+        raise OSError(f"{path}: could not be written: {error}; is the disk full?") from None
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file; a damaged one is an error that says so."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: expected a file of weights, there is none")
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:  # pyright: ignore[reportPrivateImportUsage]
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{path}: expected a safetensors file, got a damaged one ({error}); copy it anew") from None
+
+
+def load_model(folder: str | os.PathLike[str]) -> LoadedModel:
+    """Load a model directory, and say what does not fit if something does not."""
+    path = find_model_folder(Path(folder))
+    description = read_description(path)
+    config = description["model"]
+    tokenizers = Tokenizers.load(path)
+    for side, size in (("source", config.source_vocabulary), ("target", config.target_vocabulary)):
+        found = getattr(tokenizers, side).size
+        if found != size:
+            raise ValueError(
+                f"{path}: expected a {side} tokenizer of {size:,} pieces, as config.json says, got {found:,}; "
+                "the files are of different models"
+            )
+    weights = read_tensors(path / WEIGHTS_FILE)
+    model = Transformer(config)
+    fill_weights(model, weights, path / WEIGHTS_FILE)
+    return LoadedModel(model.eval(), tokenizers, Languages(description["source_language"], description["target_language"]))
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """Read and check ``config.json``; its entry ``model`` comes as a :class:`ModelConfig`."""
+    file = path / CONFIG_FILE
+    try:
+        description = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file}: expected JSON, got {error}") from None
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        found = description.get("format") if isinstance(description, dict) else type(description).__name__
+        raise ValueError(f"{file}: expected format {FORMAT!r}, got {found!r}; is this another program's model?")
+    missing = {"source_language", "target_language", "model"} - description.keys()
+    if missing:
+        raise ValueError(f"{file}: expected the entries {', '.join(sorted(missing))}, which are not there")
+    try:
+        description["model"] = msgspec.convert(description["model"], ModelConfig)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ValueError(f"{file}: model: {error}") from None
+    return description
+
+
+def fill_weights(model: Transformer, weights: dict[str, Tensor], file: Path) -> None:
+    """Load weights into a model, or say which are missing, too many or of another shape."""
+    expected = without_shared(model.state_dict())
+    problems = [
+        *_names("missing", [name for name in expected if name not in weights]),
+        *_names("unknown", [name for name in weights if name not in expected]),
+        *_names(
+            "of another shape or type",
+            [
+                f"{name} (expected {tuple(tensor.shape)} {tensor.dtype}, got {tuple(weights[name].shape)} "
+                f"{weights[name].dtype})"
+                for name, tensor in expected.items()
+                if name in weights and (weights[name].shape, weights[name].dtype) != (tensor.shape, tensor.dtype)
+            ],
+        ),
+    ]
+    if problems:
+        raise ValueError(f"{file}: the weights do not fit config.json: {'; '.join(problems)}")
+    broken = [name for name, tensor in weights.items() if not bool(torch.isfinite(tensor).all())]
+    if broken:
+        raise ValueError(f"{file}: expected finite weights, got NaN or infinity in {', '.join(broken[:_SHOWN])}")
+    with torch.no_grad():
+        for name, tensor in expected.items():
+            tensor.copy_(weights[name])
+
+
+def _names(what: str, names: list[str]) -> list[str]:
+    if not names:
+        return []
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return [f"{what}: {', '.join(names[:_SHOWN])}{more}"]
+
+
+def find_model_folder(path: Path) -> Path:
+    """The model directory that a path means: itself, or in a run's folder the finished model."""
+    if (path / CONFIG_FILE).is_file():
+        return path
+    if (path / "model" / CONFIG_FILE).is_file():
+        return path / "model"
+    if (path / "checkpoints").is_dir():
+        raise FileNotFoundError(
+            f"{path}: the training has not finished a model yet; go on with `rela train --resume`, or make one of the "
+            f"checkpoints with `rela average {path}`"
+        )
+    raise FileNotFoundError(
+        f"{path}: expected a model directory with {CONFIG_FILE}, {WEIGHTS_FILE} and tokenizer.json; "
+        f"{f'it has no {CONFIG_FILE}' if path.is_dir() else 'there is no such folder'}"
+    )

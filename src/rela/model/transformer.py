@@ -1,0 +1,220 @@
+"""The Transformer of the paper: post-norm, sinusoidal positions, any attention of the library in each place."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rela.attention.key_values import KeyValues
+from rela.attention.multihead import MultiheadAttention
+from rela.model.config import ModelConfig
+from rela.model.dropout import Dropout
+from rela.text.vocabulary import PAD
+
+Kind = Literal["encoder", "decoder", "cross"]
+
+
+class DecoderState(NamedTuple):
+    """What decoding keeps between steps: projected keys and values of the memory and of all that was decoded."""
+
+    memory: list[KeyValues]
+    past: list[KeyValues | None]
+    memory_padding: Tensor | None  # [B, S], True at padding
+    length: int
+
+    def select(self, sentences: Tensor, rows: Tensor) -> DecoderState:
+        """These sentences, and of what was decoded these rows (several a sentence, if it has several beams)."""
+        return DecoderState(
+            [keys_values.select(sentences) for keys_values in self.memory],
+            [None if past is None else past.select(rows) for past in self.past],
+            None if self.memory_padding is None else self.memory_padding.index_select(0, sentences),
+            self.length,
+        )
+
+    def select_past(self, rows: Tensor) -> DecoderState:
+        """Other pasts for the same memories: beams of a sentence share theirs."""
+        return self._replace(past=[None if past is None else past.select(rows) for past in self.past])
+
+
+class FeedForward(nn.Module):
+    """Two layers with a ReLU between them."""
+
+    def __init__(self, dim: int, hidden_dim: int) -> None:
+        super().__init__()
+        self.expand = nn.Linear(dim, hidden_dim)
+        self.contract = nn.Linear(hidden_dim, dim)
+        for layer in (self.expand, self.contract):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.contract(F.relu(self.expand(x)))
+
+
+def _attention(config: ModelConfig, kind: Kind) -> MultiheadAttention:
+    return MultiheadAttention(
+        config.dim,
+        config.num_heads,
+        dropout=config.attention_dropout,
+        batch_first=True,
+        attention=config.attention.spec(kind),
+    )
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward, each added to its input and then normed."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = _attention(config, "encoder")
+        self.feed_forward = FeedForward(config.dim, config.ffn_dim)
+        self.self_attention_norm = nn.LayerNorm(config.dim)
+        self.feed_forward_norm = nn.LayerNorm(config.dim)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, padding: Tensor | None) -> Tensor:
+        attended, _ = self.self_attention(x, x, x, key_padding_mask=padding, need_weights=False)
+        x = self.self_attention_norm(self.dropout.add(x, attended))
+        return self.feed_forward_norm(self.dropout.add(x, self.feed_forward(x)))
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, attention to the memory and feed-forward, each added to its input and then normed."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = _attention(config, "decoder")
+        self.cross_attention = _attention(config, "cross")
+        self.feed_forward = FeedForward(config.dim, config.ffn_dim)
+        self.self_attention_norm = nn.LayerNorm(config.dim)
+        self.cross_attention_norm = nn.LayerNorm(config.dim)
+        self.feed_forward_norm = nn.LayerNorm(config.dim)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, memory: Tensor, memory_padding: Tensor | None) -> Tensor:
+        attended, _ = self.self_attention(x, x, x, need_weights=False, is_causal=True)
+        x = self.self_attention_norm(self.dropout.add(x, attended))
+        attended, _ = self.cross_attention(x, memory, memory, key_padding_mask=memory_padding, need_weights=False)
+        x = self.cross_attention_norm(self.dropout.add(x, attended))
+        return self.feed_forward_norm(self.dropout.add(x, self.feed_forward(x)))
+
+    def step(
+        self, x: Tensor, memory: KeyValues, past: KeyValues | None, memory_padding: Tensor | None
+    ) -> tuple[Tensor, KeyValues]:
+        """The same for new positions only, without dropout. ``memory`` may have one row for several of ``x``'s."""
+        attended, _, past = self.self_attention.step(x, past)
+        x = self.self_attention_norm(x + attended)
+        rows = memory.keys.shape[0]
+        grouped = x if x.shape[0] == rows else x.reshape(rows, -1, x.shape[-1])  # beams as queries of one sentence
+        attended, _ = self.cross_attention.attend(grouped, memory, key_padding_mask=memory_padding)
+        x = self.cross_attention_norm(x + attended.reshape(x.shape))
+        return self.feed_forward_norm(x + self.feed_forward(x)), past
+
+
+class Transformer(nn.Module):
+    """Encoder and decoder. Hidden states come out; :meth:`logits` or the loss turn them into words.
+
+    Padding is ``PAD``. No argument of the forward pass says where it is: the ids do.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.target_embedding = nn.Embedding(config.target_vocabulary, config.dim, padding_idx=PAD)
+        if config.tied == "all":
+            self.source_embedding = self.target_embedding
+        else:
+            self.source_embedding = nn.Embedding(config.source_vocabulary, config.dim, padding_idx=PAD)
+        self.output_weight = (
+            nn.Parameter(torch.empty(config.target_vocabulary, config.dim)) if config.tied == "none" else None
+        )
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.dropout = Dropout(config.dropout)
+        self.register_buffer("_positions", sinusoids(256, config.dim), persistent=False)
+        for table in {self.source_embedding, self.target_embedding}:
+            nn.init.normal_(table.weight, std=config.dim**-0.5)
+            with torch.no_grad():
+                table.weight[PAD].zero_()
+        if self.output_weight is not None:
+            nn.init.normal_(self.output_weight, std=config.dim**-0.5)
+
+    @property
+    def projection(self) -> Tensor:
+        """The matrix from hidden states to the target vocabulary, ``[V, d]``."""
+        return self.target_embedding.weight if self.output_weight is None else self.output_weight
+
+    def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
+        """Ids ``[B, S]`` and ``[B, T]`` to hidden states ``[B, T, d]``."""
+        memory, padding = self.encode(source)
+        return self.decode(target_in, memory, padding)
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The memory ``[B, S, d]`` of a source, and where its padding is (None: nowhere)."""
+        padding = source.eq(PAD)
+        mask = padding if bool(padding.any()) else None
+        x = self._embed(self.source_embedding, source, 0)
+        for layer in self.encoder:
+            x = layer(x, mask)
+        return x, mask
+
+    def decode(self, target_in: Tensor, memory: Tensor, memory_padding: Tensor | None) -> Tensor:
+        """Hidden states ``[B, T, d]`` of all target positions at once."""
+        x = self._embed(self.target_embedding, target_in, 0)
+        for layer in self.decoder:
+            x = layer(x, memory, memory_padding)
+        return x
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Hidden states to scores of the target vocabulary."""
+        return F.linear(hidden, self.projection)
+
+    def start(self, source: Tensor) -> DecoderState:
+        """Encode a source and get ready to decode from it."""
+        memory, padding = self.encode(source)
+        projected = [layer.cross_attention.project_keys_values(memory) for layer in self._decoder_layers()]
+        return DecoderState(projected, [None] * len(projected), padding, 0)
+
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """One more token for each row, ``[N]``, to hidden states ``[N, d]``. N is a multiple of the memories."""
+        x = self._embed(self.target_embedding, tokens.unsqueeze(1), state.length)
+        pasts: list[KeyValues | None] = []
+        for layer, memory, past in zip(self._decoder_layers(), state.memory, state.past, strict=True):
+            x, longer = layer.step(x, memory, past, state.memory_padding)
+            pasts.append(longer)
+        return x.squeeze(1), state._replace(past=pasts, length=state.length + 1)
+
+    def attentions(self) -> dict[Kind, list[MultiheadAttention]]:
+        """The attention modules of each kind, layer by layer."""
+        return {
+            "encoder": [layer.self_attention for layer in self.encoder],  # pyright: ignore[reportReturnType]
+            "decoder": [layer.self_attention for layer in self._decoder_layers()],
+            "cross": [layer.cross_attention for layer in self._decoder_layers()],
+        }
+
+    def num_parameters(self) -> int:
+        """How many numbers are trained; shared ones count once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def _decoder_layers(self) -> list[DecoderLayer]:
+        return list(self.decoder)  # pyright: ignore[reportReturnType]
+
+    def _embed(self, table: nn.Embedding, ids: Tensor, start: int) -> Tensor:
+        end = start + ids.shape[1]
+        if end > self._positions.shape[0]:
+            size = 2 ** math.ceil(math.log2(end))
+            self._positions = sinusoids(size, self.config.dim).to(self._positions)
+        embedded = F.embedding(ids, table.weight, PAD) * math.sqrt(self.config.dim) + self._positions[start:end]
+        return self.dropout(embedded)
+
+
+def sinusoids(length: int, dim: int) -> Tensor:
+    """Positions as sines and cosines of falling frequency, ``[length, dim]``: sines first, then cosines."""
+    place = torch.arange(length, dtype=torch.float64)[:, None]
+    frequency = torch.exp(torch.arange(dim // 2, dtype=torch.float64) * (-math.log(10_000.0) / max(dim // 2 - 1, 1)))
+    angle = place * frequency
+    return torch.cat([angle.sin(), angle.cos()], dim=1).float()

@@ -1,0 +1,199 @@
+"""Batches by target tokens: sentences of like length together, in an order that a seed decides.
+
+Everything about a batch follows from the seed and its place, so the state of a stream is three numbers, and a stream
+that is restored from them goes on exactly as the first one would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rela.text.store import Sentences, Split
+from rela.text.subwords import Subwords
+from rela.text.vocabulary import BOS, EOS, PAD
+
+_POOL_BATCHES: Final = 200
+"""Batches that are sorted by length together. Large enough for little padding, small enough to keep memory constant."""
+
+Ids = NDArray[np.int64]
+
+
+class Batch(NamedTuple):
+    """Padded ids. The source ends with EOS; the target is what goes in (BOS first) and what must come out (EOS last)."""
+
+    source: Ids  # [B, S]
+    target_in: Ids  # [B, T]
+    target_out: Ids  # [B, T]
+    indices: NDArray[np.int64]  # [B], places in the split
+
+    @property
+    def num_tokens(self) -> int:
+        """Target tokens, EOS among them and padding not: what losses are divided by."""
+        return int((self.target_out != PAD).sum())
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a stream has come: all of its state."""
+
+    epoch: int = 0
+    pool: int = 0
+    batch: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOptions:
+    """How batches are made.
+
+    Attributes:
+        tokens: at most this many target places, padding among them, in a batch (and source places alike).
+        max_pieces: longer sentences are cut here.
+        seed: decides the order.
+        subword_dropout: probability of leaving out a merge; 0 takes the pieces as they were prepared.
+    """
+
+    tokens: int
+    max_pieces: int = 256
+    seed: int = 1
+    subword_dropout: float = 0.0
+
+
+class BatchStream:
+    """An endless stream of batches, epoch after epoch. ``position`` may be saved after any batch and set again."""
+
+    def __init__(
+        self,
+        split: Split,
+        options: BatchOptions,
+        subwords: tuple[Subwords, Subwords] | None = None,
+        position: Position | None = None,
+    ) -> None:
+        if len(split) == 0:
+            raise ValueError("expected at least one pair to train on, got an empty split")
+        if options.tokens < 1:
+            raise ValueError(f"tokens: expected at least 1, got {options.tokens}")
+        if options.subword_dropout > 0 and subwords is None:
+            raise ValueError("subword_dropout: expected the encodings of both sides as well")
+        self._split, self._options, self._subwords = split, options, subwords
+        self.position = Position() if position is None else position
+        self._order: tuple[int, NDArray[np.int64]] | None = None  # an epoch and its order
+        self._pool: tuple[tuple[int, int], list[NDArray[np.int64]]] | None = None
+        self._pool_size = _pool_size(split, options)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        epoch, pool, place = self.position.epoch, self.position.pool, self.position.batch
+        batches = self._batches(epoch, pool)
+        batch = self._load(batches[place], epoch)
+        if place + 1 < len(batches):
+            self.position = Position(epoch, pool, place + 1)
+        elif (pool + 1) * self._pool_size < len(self._split):
+            self.position = Position(epoch, pool + 1)
+        else:
+            self.position = Position(epoch + 1)
+        return batch
+
+    def _batches(self, epoch: int, pool: int) -> list[NDArray[np.int64]]:
+        if self._pool is None or self._pool[0] != (epoch, pool):
+            if self._order is None or self._order[0] != epoch:
+                order = np.random.default_rng((self._options.seed, epoch)).permutation(len(self._split))
+                self._order = (epoch, order)
+            indices = self._order[1][pool * self._pool_size : (pool + 1) * self._pool_size]
+            batches = make_batches(self._split, indices, self._options)
+            shuffle = np.random.default_rng((self._options.seed, epoch, pool, 1)).permutation(len(batches))
+            self._pool = ((epoch, pool), [batches[i] for i in shuffle])
+        return self._pool[1]
+
+    def _load(self, indices: NDArray[np.int64], epoch: int) -> Batch:
+        dropout = self._options.subword_dropout
+        if dropout == 0 or self._subwords is None:
+            return load_batch(self._split, indices, self._options.max_pieces)
+        sides: list[list[NDArray[np.int64]]] = []
+        for number, (side, subwords) in enumerate(zip(self._split, self._subwords, strict=True)):
+            drawn: list[NDArray[np.int64]] = []
+            for index in indices:
+                generator = np.random.default_rng((self._options.seed, epoch, int(index), number))
+                text = subwords.decode(side[index].tolist())
+                drawn.append(np.array(subwords.encode_with_dropout(text, dropout, generator), np.int64))
+            sides.append(drawn)
+        return pad_batch(sides[0], sides[1], indices, self._options.max_pieces)
+
+
+def make_batches(
+    split: Split, indices: NDArray[np.int64], options: BatchOptions
+) -> list[NDArray[np.int64]]:
+    """Group sentences of like length. The order of ``indices`` decides between sentences of the same lengths."""
+    source = np.minimum(split.source.lengths(indices), options.max_pieces) + 1
+    target = np.minimum(split.target.lengths(indices), options.max_pieces) + 1
+    order = np.lexsort((source, target))
+    batches: list[NDArray[np.int64]] = []
+    start = 0
+    longest_source = 0
+    for place, item in enumerate(order):
+        longest_source = max(longest_source, int(source[item]))
+        places = (place - start + 1) * max(int(target[item]), longest_source)  # targets ascend: the last is longest
+        if places > options.tokens and place > start:
+            batches.append(indices[order[start:place]])
+            start, longest_source = place, int(source[item])
+    batches.append(indices[order[start:]])
+    return batches
+
+
+def load_batch(split: Split, indices: NDArray[np.int64], max_pieces: int) -> Batch:
+    """Read these sentences and pad them."""
+    return pad_batch(_read(split.source, indices), _read(split.target, indices), indices, max_pieces)
+
+
+def _read(sentences: Sentences, indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    return [sentences[index].astype(np.int64) for index in indices]
+
+
+def pad_batch(
+    sources: list[NDArray[np.int64]], targets: list[NDArray[np.int64]], indices: NDArray[np.int64], max_pieces: int
+) -> Batch:
+    """Cut, frame with BOS and EOS, and pad."""
+    sources = [ids[:max_pieces] for ids in sources]
+    targets = [ids[:max_pieces] for ids in targets]
+    return Batch(
+        pad_rows(sources, after=EOS), pad_rows(targets, before=BOS), pad_rows(targets, after=EOS), indices
+    )
+
+
+def pad_rows(rows: list[NDArray[np.int64]], *, before: int | None = None, after: int | None = None) -> Ids:
+    """Rows of different length as one array, with an id before or after each."""
+    first = 0 if before is None else 1
+    extra = first + (0 if after is None else 1)
+    padded = np.full((len(rows), max(len(row) for row in rows) + extra), PAD, np.int64)
+    for place, row in enumerate(rows):
+        if before is not None:
+            padded[place, 0] = before
+        padded[place, first : first + len(row)] = row
+        if after is not None:
+            padded[place, first + len(row)] = after
+    return padded
+
+
+def _pool_size(split: Split, options: BatchOptions) -> int:
+    mean = max(1.0, len(split.target.tokens) / len(split) + 1)
+    return max(1, int(_POOL_BATCHES * options.tokens / mean))
+
+
+def padding_share(split: Split, options: BatchOptions) -> float:
+    """The share of target and source places in an epoch's batches that are padding."""
+    pool = _pool_size(split, options)
+    order = np.random.default_rng((options.seed, 0)).permutation(len(split))[: 10 * pool]
+    places = filled = 0
+    for start in range(0, len(order), pool):
+        for batch in make_batches(split, order[start : start + pool], options):
+            for side in split:
+                lengths = np.minimum(side.lengths(batch), options.max_pieces) + 1
+                places += int(lengths.max()) * len(lengths)
+                filled += int(lengths.sum())
+    return 1 - filled / places

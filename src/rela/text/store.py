@@ -1,0 +1,186 @@
+"""The token store: prepared text as memory-mapped arrays, opened instantly whatever its size.
+
+A store is a folder::
+
+    store.json                    what is in it: format, languages, splits with their counts, how it was made
+    tokenizer.json                one vocabulary for both sides, or
+    tokenizer.source.json         one for each
+    tokenizer.target.json
+    train.source.tokens           little-endian ids of all pieces of a side, one sentence after the other
+    train.source.offsets          little-endian 64-bit: where each sentence begins, and the end
+
+Only whole stores have the name they were asked for: a store is written beside it and renamed when it is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rela.text.subwords import Subwords
+
+FORMAT: Final = "rela-store-1"
+DESCRIPTION_FILE: Final = "store.json"
+SIDES: Final = ("source", "target")
+
+
+class Tokenizers(NamedTuple):
+    """The encoding of each side; the same object for both if the vocabulary is joint."""
+
+    source: Subwords
+    target: Subwords
+
+    @property
+    def joint(self) -> bool:
+        """True if both sides share their vocabulary."""
+        return self.source is self.target
+
+    def files(self) -> dict[str, str]:
+        """The files that hold them: name and content."""
+        if self.joint:
+            return {"tokenizer.json": self.source.to_json()}
+        return {f"tokenizer.{side}.json": getattr(self, side).to_json() for side in SIDES}
+
+    @classmethod
+    def load(cls, folder: Path) -> Tokenizers:
+        """Read them from a store or a model directory."""
+        if (folder / "tokenizer.json").exists():
+            subwords = Subwords.load(folder / "tokenizer.json")
+            return cls(subwords, subwords)
+        missing = [name for side in SIDES if not (folder / (name := f"tokenizer.{side}.json")).exists()]
+        if missing:
+            raise FileNotFoundError(
+                f"{folder}: expected tokenizer.json, or tokenizer.source.json and tokenizer.target.json; "
+                f"{' and '.join(missing)} missing"
+            )
+        return cls(*(Subwords.load(folder / f"tokenizer.{side}.json") for side in SIDES))
+
+
+class Sentences:
+    """One side of a split: a list of arrays of ids that stay on disk until they are asked for."""
+
+    def __init__(self, tokens: NDArray[np.integer[Any]], offsets: NDArray[np.int64]) -> None:
+        self.tokens = tokens
+        self.offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> NDArray[np.integer[Any]]:
+        return self.tokens[self.offsets[index] : self.offsets[index + 1]]
+
+    def lengths(self, indices: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """How many pieces these sentences have."""
+        return self.offsets[indices + 1] - self.offsets[indices]
+
+
+class Split(NamedTuple):
+    """The two sides of a split, sentence by sentence."""
+
+    source: Sentences
+    target: Sentences
+
+    def __len__(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return len(self.source)
+
+
+@dataclass(frozen=True)
+class Store:
+    """An open store."""
+
+    folder: Path
+    description: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> Store:
+        """Open a store; its arrays are mapped when a split is asked for."""
+        path = Path(folder)
+        file = path / DESCRIPTION_FILE
+        if not file.is_file():
+            raise FileNotFoundError(
+                f"{path}: expected a folder that `rela prepare` made, with {DESCRIPTION_FILE} in it; "
+                f"{'it has none' if path.is_dir() else 'there is no such folder'}"
+            )
+        try:
+            description = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{file}: expected JSON, got {error}; prepare the text anew") from None
+        if not isinstance(description, dict) or description.get("format") != FORMAT:
+            found = description.get("format") if isinstance(description, dict) else type(description).__name__
+            raise ValueError(f"{file}: expected format {FORMAT!r}, got {found!r}; prepare the text anew")
+        return cls(path, description)
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target language."""
+        return self.description["source_language"], self.description["target_language"]
+
+    @property
+    def splits(self) -> list[str]:
+        """The names of the splits."""
+        return list(self.description["splits"])
+
+    def tokenizers(self) -> Tokenizers:
+        """The encodings of both sides."""
+        return Tokenizers.load(self.folder)
+
+    def split(self, name: str) -> Split:
+        """Map one split's arrays."""
+        if name not in self.description["splits"]:
+            raise ValueError(f"{self.folder}: expected one of the splits {', '.join(self.splits)}; got {name!r}")
+        return Split(*(self._sentences(name, side) for side in SIDES))
+
+    def _sentences(self, name: str, side: str) -> Sentences:
+        entry = self.description["splits"][name]
+        dtype = np.dtype(self.description["dtype"])
+        tokens = _map(self.folder / f"{name}.{side}.tokens", dtype, entry[f"{side}_tokens"])
+        offsets = _map(self.folder / f"{name}.{side}.offsets", np.dtype("<i8"), entry["pairs"] + 1)
+        return Sentences(tokens, offsets)
+
+
+def _map(path: Path, dtype: np.dtype[Any], length: int) -> NDArray[Any]:
+    expected = length * dtype.itemsize
+    size = path.stat().st_size
+    if size != expected:
+        raise ValueError(f"{path}: expected {expected:,} bytes, got {size:,}; the file is damaged, prepare anew")
+    if length == 0:
+        return np.empty(0, dtype)
+    return np.memmap(path, dtype, mode="r", shape=(length,)).view(np.ndarray)
+
+
+class SentenceWriter:
+    """Writes one side of a split, sentence by sentence, with constant memory."""
+
+    def __init__(self, folder: Path, name: str, side: str, dtype: str) -> None:
+        self._dtype = np.dtype(dtype)
+        self._tokens: IO[bytes] = (folder / f"{name}.{side}.tokens").open("wb")
+        self._offsets: IO[bytes] = (folder / f"{name}.{side}.offsets").open("wb")
+        self._offsets.write(np.zeros(1, "<i8").tobytes())
+        self.num_tokens = 0
+
+    def write(self, sentences: Sequence[Sequence[int]]) -> None:
+        """Append sentences."""
+        lengths = np.fromiter((len(ids) for ids in sentences), "<i8", len(sentences))
+        flat = np.fromiter((index for ids in sentences for index in ids), self._dtype, int(lengths.sum()))
+        self._tokens.write(flat.tobytes())
+        self._offsets.write((np.cumsum(lengths, dtype="<i8") + self.num_tokens).tobytes())
+        self.num_tokens += len(flat)
+
+    def close(self) -> None:
+        """Make sure that everything is on disk."""
+        for file in (self._tokens, self._offsets):
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+
+
+def dtype_for(vocabulary: int) -> str:
+    """The smallest type that holds the ids of a vocabulary."""
+    return "<u2" if vocabulary <= 2**16 else "<u4"

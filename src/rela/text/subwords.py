@@ -1,0 +1,182 @@
+"""Subwords: byte-pair encoding over bytes, which gives back any text exactly as it was.
+
+A text is split into words with the blank before them, a word into bytes, and bytes are merged by the merges that were
+learned. One blank is put before the text and taken away when decoding, so that a word has the same pieces at the
+beginning of a sentence and inside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers
+from tokenizers.models import BPE
+from tokenizers.trainers import BpeTrainer
+
+from rela.text.vocabulary import SPECIAL_PIECES
+from rela.text.words import Span
+
+NUM_BYTES: Final = 256
+DEFAULT_MERGES: Final = 32_000
+_LONGEST_PIECE: Final = 32  # bytes; keeps tables and other long runs from filling the vocabulary
+
+
+class Encoded(NamedTuple):
+    """A text as pieces: their ids, and the characters of the text that each covers."""
+
+    ids: list[int]
+    spans: list[Span]
+
+
+class Subwords:
+    """A trained byte-pair encoding.
+
+    >>> subwords = Subwords.train(["ein Haus", "das Haus"], merges=10)
+    >>> subwords.decode(subwords.encode("das Haus"))
+    'das Haus'
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def train(cls, texts: Iterable[str], merges: int = DEFAULT_MERGES) -> Subwords:
+        """Learn merges from texts. There may be fewer than asked if the texts have no more pairs to merge."""
+        if merges < 0:
+            raise ValueError(f"merges: expected 0 or more, got {merges}")
+        tokenizer = Tokenizer(BPE())
+        tokenizer.normalizer = normalizers.Prepend(" ")  # pyright: ignore[reportAttributeAccessIssue]
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # pyright: ignore[reportAttributeAccessIssue]
+        tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])  # pyright: ignore[reportAttributeAccessIssue]
+        trainer = BpeTrainer(  # pyright: ignore[reportCallIssue]
+            vocab_size=NUM_BYTES + merges,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            max_token_length=_LONGEST_PIECE,
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(texts, trainer)
+        return cls(_with_special_pieces(tokenizer))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Subwords:
+        """Read a ``tokenizer.json`` of ours."""
+        text = Path(path).read_text(encoding="utf-8")
+        try:
+            tokenizer = Tokenizer.from_str(text)
+        except Exception as error:  # the Rust side raises plain exceptions for whatever does not fit
+            raise ValueError(f"{path}: expected a tokenizer.json, got a file that does not parse: {error}") from None
+        for index, piece in enumerate(SPECIAL_PIECES):
+            if tokenizer.id_to_token(index) != piece:
+                raise ValueError(
+                    f"{path}: expected a tokenizer that `rela prepare` made, whose piece {index} is {piece!r}, got "
+                    f"{tokenizer.id_to_token(index)!r}; prepare the text anew"
+                )
+        return cls(tokenizer)
+
+    def to_json(self) -> str:
+        """The content of ``tokenizer.json``."""
+        return self._tokenizer.to_str(pretty=False)
+
+    @property
+    def size(self) -> int:
+        """How many ids there are: special ones, bytes and merges."""
+        return self._tokenizer.get_vocab_size()
+
+    @property
+    def num_merges(self) -> int:
+        """How many merges were learned."""
+        return self.size - NUM_BYTES - len(SPECIAL_PIECES)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text's pieces, without BOS and EOS."""
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The same for many texts, on all cores."""
+        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def encode_with_spans(self, text: str) -> Encoded:
+        """The ids, and the characters that each piece covers.
+
+        A piece of part of a character's bytes covers the whole character.
+        """
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        return Encoded(encoding.ids, [Span(*offsets) for offsets in encoding.offsets])
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of pieces. Special ids are left out; bytes that are no UTF-8 become U+FFFD."""
+        kept = [index for index in ids if index >= len(SPECIAL_PIECES)]
+        return self._tokenizer.decode(kept, skip_special_tokens=False)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Each piece by itself, as text (a broken character shows as U+FFFD)."""
+        return [SPECIAL_PIECES[i] if i < len(SPECIAL_PIECES) else _BYTES.decode([self._names[i]]) for i in ids]
+
+    def encode_with_dropout(self, text: str, probability: float, generator: np.random.Generator) -> list[int]:
+        """The ids when each merge is left out with a probability each time it could be done (BPE dropout).
+
+        Provilkov et al. 2020. At 0 this is :meth:`encode`; at 1, bytes.
+        """
+        assert self._tokenizer.normalizer is not None
+        assert self._tokenizer.pre_tokenizer is not None
+        prepared = self._tokenizer.normalizer.normalize_str(text)
+        words = self._tokenizer.pre_tokenizer.pre_tokenize_str(prepared)
+        return [
+            index for word, _ in words for index in merge_with_dropout(word, self._merges, probability, generator)
+        ]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        vocabulary = self._tokenizer.get_vocab()
+        return sorted(vocabulary, key=vocabulary.__getitem__)
+
+    @cached_property
+    def _merges(self) -> Merges:
+        model: dict[str, Any] = json.loads(self._tokenizer.to_str())["model"]
+        ids: dict[str, int] = model["vocab"]
+        ranks: dict[tuple[int, int], tuple[int, int]] = {}
+        for rank, (left, right) in enumerate(model["merges"]):
+            ranks[ids[left], ids[right]] = (rank, ids[left + right])
+        return Merges({name: index for name, index in ids.items() if len(name) == 1}, ranks)
+
+
+class Merges(NamedTuple):
+    """The ids of single bytes, and for each pair of ids its rank and the id it becomes."""
+
+    ids: dict[str, int]
+    ranks: dict[tuple[int, int], tuple[int, int]]
+
+
+def merge_with_dropout(
+    word: str, merges: Merges, probability: float, generator: np.random.Generator
+) -> list[int]:
+    """The pieces of one word: the best merge that was not dropped, again and again, until none is left."""
+    ids = [merges.ids[character] for character in word]
+    while len(ids) > 1:
+        draws = generator.random(len(ids) - 1)
+        best: tuple[int, int, int] | None = None  # rank, place, id
+        for place in range(len(ids) - 1):
+            found = merges.ranks.get((ids[place], ids[place + 1]))
+            if found is not None and draws[place] >= probability and (best is None or found[0] < best[0]):
+                best = (found[0], place, found[1])
+        if best is None:
+            break
+        ids[best[1] : best[1] + 2] = [best[2]]
+    return ids
+
+
+_BYTES: Final = decoders.ByteLevel()
+
+
+def _with_special_pieces(tokenizer: Tokenizer) -> Tokenizer:
+    """Put the special pieces before all others, as entries that no text can reach."""
+    state: dict[str, Any] = json.loads(tokenizer.to_str())
+    shifted = {name: index + len(SPECIAL_PIECES) for name, index in state["model"]["vocab"].items()}
+    state["model"]["vocab"] = {name: index for index, name in enumerate(SPECIAL_PIECES)} | shifted
+    return Tokenizer.from_str(json.dumps(state))

@@ -1,0 +1,1 @@
+"""Training: loss, schedule, loop, checkpoints, averaging, more than one process."""

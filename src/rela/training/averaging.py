@@ -1,0 +1,49 @@
+"""The average of the last checkpoints, which translates better than any one of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rela._files import new_folder
+from rela.model.directory import WEIGHTS_FILE, Languages, read_description, read_tensors, write_model_files
+from rela.text.store import Tokenizers
+from rela.training.checkpoints import list_checkpoints
+
+
+def average_weights(folders: list[Path]) -> dict[str, Tensor]:
+    """The mean of the weights of model directories, summed in float64, one directory in memory at a time."""
+    sums: dict[str, Tensor] = {}
+    for folder in folders:
+        weights = read_tensors(folder / WEIGHTS_FILE)
+        if sums and {n: t.shape for n, t in weights.items()} != {n: t.shape for n, t in sums.items()}:
+            raise ValueError(f"{folder}: its weights have other names or shapes than those of {folders[0]}")
+        for name, tensor in weights.items():
+            if not bool(torch.isfinite(tensor).all()):
+                raise ValueError(f"{folder}: expected finite weights, got NaN or infinity in {name}")
+            sums[name] = sums[name].add_(tensor) if name in sums else tensor.double()
+    return {name: (tensor / len(folders)).float() for name, tensor in sums.items()}
+
+
+def average_run(run: Path, last: int, out: Path) -> list[int]:
+    """Write the average of the last checkpoints of a run as a model directory; returns their steps."""
+    if last < 1:
+        raise ValueError(f"last: expected at least 1 checkpoint, got {last}")
+    checkpoints = [checkpoint for checkpoint in list_checkpoints(run) if checkpoint.scheduled]
+    if not checkpoints:
+        raise FileNotFoundError(f"{run}: expected a run with checkpoints, got none; `rela train` makes them")
+    chosen = checkpoints[-last:]
+    description = read_description(chosen[-1].path)
+    made_by = {"average_of_steps": [checkpoint.step for checkpoint in chosen], **description.get("made_by", {})}
+    with new_folder(out) as partial:
+        write_model_files(
+            partial,
+            average_weights([checkpoint.path for checkpoint in chosen]),
+            description["model"],
+            Tokenizers.load(chosen[-1].path),
+            Languages(description["source_language"], description["target_language"]),
+            made_by,
+        )
+    return [checkpoint.step for checkpoint in chosen]

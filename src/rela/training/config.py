@@ -1,0 +1,281 @@
+"""The configuration of a training: typed, complete, and strict about what it does not know."""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import yaml
+
+from rela.model.config import SIZES, AttentionChoice, Attentions, ModelConfig, Tied
+from rela.training.schedule import RateConfig
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of the configuration."""
+
+
+class ModelSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The model. Sizes that are not given come from ``size``; ``attention`` may differ from kind to kind."""
+
+    size: str = "base"
+    dim: int | None = None
+    num_heads: int | None = None
+    encoder_layers: int | None = None
+    decoder_layers: int | None = None
+    ffn_dim: int | None = None
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    attention: AttentionChoice = "rela-g"
+    tied: Tied | None = None
+
+    def __post_init__(self) -> None:
+        if self.size not in SIZES:
+            raise ValueError(f"size: expected one of {', '.join(SIZES)}, got {self.size!r}")
+        to_attentions(self.attention)
+
+    def resolve(self, source_vocabulary: int, target_vocabulary: int, joint: bool) -> ModelConfig:
+        """The model's own configuration, for the vocabularies at hand."""
+        given = {name: getattr(self, name) for name in SIZES["base"]}
+        sizes = SIZES[self.size] | {name: value for name, value in given.items() if value is not None}
+        return ModelConfig(
+            source_vocabulary=source_vocabulary,
+            target_vocabulary=target_vocabulary,
+            **sizes,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            attention=to_attentions(self.attention),
+            tied=self.tied or ("all" if joint else "target"),
+        )
+
+
+def to_attentions(choice: AttentionChoice) -> Attentions:
+    """One attention for all kinds, or a mapping with one for each."""
+    if isinstance(choice, dict) and "name" not in choice:
+        unknown = sorted(set(choice) - {"encoder", "decoder", "cross"})
+        if unknown:
+            raise ValueError(
+                f"attention: expected a name, `name` with options, or encoder, decoder and cross; got {unknown[0]!r}"
+            )
+        attentions = Attentions(**choice)
+    else:
+        attentions = Attentions.everywhere(choice)
+    for kind in ("encoder", "decoder", "cross"):
+        attentions.spec(kind)
+    return attentions
+
+
+class BatchSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Batches: ``tokens`` go through the model at once, and updates are made of ``update_tokens``."""
+
+    tokens: int = 4096
+    update_tokens: int = 25_000
+    max_pieces: int = 256
+    subword_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("tokens", "update_tokens", "max_pieces"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if not 0 <= self.subword_dropout < 1:
+            raise ValueError(f"subword_dropout: expected a probability below 1, got {self.subword_dropout}")
+
+
+class OptimizerSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Adam."""
+
+    beta1: float = 0.9
+    beta2: float = 0.98
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    label_smoothing: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("beta1", "beta2", "label_smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected 0 or more and less than 1, got {getattr(self, name)}")
+        for name in ("eps", "weight_decay", "clip"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name}: expected 0 or more, got {getattr(self, name)}")
+
+
+class BudgetSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When training ends: at the first of these that is reached."""
+
+    steps: int | None = None
+    tokens: int | None = None
+    epochs: int | None = None
+
+    def __post_init__(self) -> None:
+        given = [value for value in (self.steps, self.tokens, self.epochs) if value is not None]
+        if not given:
+            raise ValueError("expected steps, tokens or epochs, got none; training would never end")
+        if min(given) < 1:
+            raise ValueError(f"expected at least 1, got {min(given)}")
+
+
+class ValidationSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Validation every so many updates; early stopping after ``patience`` of them without a better value."""
+
+    split: str = "dev"
+    every: int = 1000
+    bleu: bool = True
+    max_sentences: int | None = None
+    metric: Literal["loss", "bleu"] = "loss"
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise ValueError(f"every: expected at least 1 update, got {self.every}")
+        if self.patience is not None and self.patience < 1:
+            raise ValueError(f"patience: expected at least 1 validation, or none at all, got {self.patience}")
+        if self.max_sentences is not None and self.max_sentences < 1:
+            raise ValueError(f"max_sentences: expected at least 1, got {self.max_sentences}")
+        if self.metric == "bleu" and not self.bleu:
+            raise ValueError("metric: expected 'loss', since bleu is false, got 'bleu'")
+
+
+class CheckpointSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Checkpoints every so many updates; the last ones and the best are kept. The model is the average of some."""
+
+    every: int = 1000
+    keep_last: int = 5
+    average: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("every", "keep_last", "average"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if self.average > self.keep_last:
+            raise ValueError(f"average: expected at most keep_last {self.keep_last}, got {self.average}")
+
+
+class DivergenceSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a training counts as failed.
+
+    The loss is not a number ``max_skipped`` times in a row; or its mean over ``window`` updates rises by
+    ``max_rise`` nats above the lowest such mean; or ``patience`` updates did not bring it down by ``min_drop``.
+    """
+
+    window: int = 100
+    max_rise: float = 2.0
+    patience: int = 2000
+    min_drop: float = 0.5
+    max_skipped: int = 5
+
+
+class LogSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is written down while training."""
+
+    every: int = 50
+    tensorboard: bool = False
+
+
+class TrainConfig(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole training."""
+
+    store: str
+    split: str = "train"
+    seed: int = 1
+    model: ModelSection = msgspec.field(default_factory=ModelSection)
+    batch: BatchSection = msgspec.field(default_factory=BatchSection)
+    optimizer: OptimizerSection = msgspec.field(default_factory=OptimizerSection)
+    rate: RateConfig = msgspec.field(default_factory=RateConfig)
+    budget: BudgetSection
+    validation: ValidationSection = msgspec.field(default_factory=ValidationSection)
+    checkpoints: CheckpointSection = msgspec.field(default_factory=CheckpointSection)
+    divergence: DivergenceSection = msgspec.field(default_factory=DivergenceSection)
+    log: LogSection = msgspec.field(default_factory=LogSection)
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
+    """Read a YAML configuration and apply overrides of the form ``a.b=c``, whose values are YAML too."""
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: expected YAML, got {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise ValueError(f"{path}: expected a mapping of settings, got {type(data).__name__}")
+    for override in overrides:
+        _apply(data, override)
+    return to_config(data, str(path))
+
+
+def to_config(data: Mapping[str, Any], where: str) -> TrainConfig:
+    """Check plain data and make it a configuration; errors name the place."""
+    _check_keys(data, TrainConfig, "", where)
+    try:
+        return msgspec.convert(data, TrainConfig)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        message, _, place = text.partition(" - at `$")
+        place = place.rstrip("`").lstrip(".")
+        raise ValueError(f"{where}: {place + ': ' if place else ''}{message}") from None
+
+
+def dump_config(config: TrainConfig) -> str:
+    """The configuration as YAML, complete."""
+    return yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False, allow_unicode=True)
+
+
+def _apply(data: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        raise ValueError(f"--set: expected a.b=value, got {override!r}")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ValueError(f"--set {path}: expected a YAML value, got {text!r}") from None
+    for key in keys[:-1]:
+        inner = data.setdefault(key, {})
+        if not isinstance(inner, dict):
+            data[key] = inner = {}
+        data = inner
+    data[keys[-1]] = _number(value)
+
+
+def _number(value: Any) -> Any:
+    """YAML 1.1 takes 1e-3 for a string; people mean the number."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _check_keys(data: Mapping[str, Any], struct: type[msgspec.Struct], prefix: str, where: str) -> None:
+    """Refuse keys that nobody reads, and name the nearest one that is read."""
+    known = typing.get_type_hints(struct)
+    for key, value in data.items():
+        if key not in known:
+            everywhere = {name: f"{prefix}{name}" for name in known} | (_all_keys() if not prefix else {})
+            close = difflib.get_close_matches(str(key), everywhere, n=1)
+            hint = f"did you mean `{everywhere[close[0]]}`?" if close else f"known are {', '.join(known)}"
+            raise ValueError(f"{where}: unknown setting `{prefix}{key}`; {hint}")
+        section = _section_of(known[key])
+        if section is not None and isinstance(value, Mapping):
+            _check_keys(value, section, f"{prefix}{key}.", where)
+
+
+def _section_of(hint: Any) -> type[msgspec.Struct] | None:
+    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if len(options) == 1 and isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return hint
+    return None
+
+
+def _all_keys() -> dict[str, str]:
+    """Names inside sections, for people who forgot the section."""
+    found: dict[str, str] = {}
+    for name, hint in typing.get_type_hints(TrainConfig).items():
+        if (section := _section_of(hint)) is not None:
+            found |= {inner: f"{name}.{inner}" for inner in typing.get_type_hints(section)}
+    return found

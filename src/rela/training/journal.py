@@ -1,0 +1,67 @@
+"""What a training writes down: ``log.jsonl``, ``status.json``, and TensorBoard's files if asked."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from rela._files import write_text
+
+LOG_FILE: Final = "log.jsonl"
+STATUS_FILE: Final = "status.json"
+
+Status = Literal["running", "done", "failed", "interrupted"]
+
+
+class Journal:
+    """The log of a run. After a resume it goes on where the checkpoint was: what came later is written anew."""
+
+    def __init__(self, run: Path, *, step: int, tensorboard: bool) -> None:
+        self._run = run
+        path = run / LOG_FILE
+        if step > 0 and path.exists():
+            kept = [line for line in path.read_text(encoding="utf-8").split("\n") if _step_of(line) <= step]
+            write_text(path, "".join(f"{line}\n" for line in kept if line))
+        else:
+            write_text(path, "")
+        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._board = None
+        if tensorboard:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)
+
+    def write(self, event: str, step: int, **values: Any) -> None:
+        """One line, and its numbers as TensorBoard's scalars."""
+        entry = {"event": event, "step": step, "time": round(time.time(), 3), **values}
+        self._file.write(json.dumps(entry, ensure_ascii=False, allow_nan=False) + "\n")
+        if self._board is not None:
+            for name, value in values.items():
+                if isinstance(value, int | float):
+                    self._board.add_scalar(f"{event}/{name}", value, step)
+
+    def set_status(self, status: Status, step: int, **details: Any) -> None:
+        """Say in ``status.json`` how the run stands."""
+        write_text(self._run / STATUS_FILE, json.dumps({"status": status, "step": step, **details}, indent=2) + "\n")
+
+    def close(self) -> None:
+        """Write out what is left."""
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def _step_of(line: str) -> float:
+    """The step of a line; one that was cut off is later than any."""
+    try:
+        return json.loads(line)["step"]
+    except (ValueError, KeyError, TypeError):
+        return float("inf")
+
+
+def read_log(run: Path) -> list[dict[str, Any]]:
+    """All events of a run."""
+    lines = (run / LOG_FILE).read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines if line]

@@ -1,0 +1,75 @@
+"""Loss and BLEU on held-out pairs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from rela.decoding.translator import Translator
+from rela.model.transformer import Transformer
+from rela.text.batches import BatchOptions, load_batch, make_batches
+from rela.text.store import Split, Tokenizers
+from rela.training.config import ValidationSection
+from rela.training.loss import token_loss
+from rela.training.world import World
+
+
+class Validation(NamedTuple):
+    """What a validation found: nats a target token, and BLEU of greedy translations if asked."""
+
+    loss: float
+    bleu: float | None
+
+
+class Validator:
+    """Validates a model again and again on the same pairs; several processes share the work."""
+
+    def __init__(
+        self, split: Split, tokenizers: Tokenizers, config: ValidationSection, batch_tokens: int, max_pieces: int
+    ) -> None:
+        count = len(split) if config.max_sentences is None else min(len(split), config.max_sentences)
+        if count == 0:
+            raise ValueError(f"validation.split: expected pairs in {config.split!r}, got none")
+        self._split, self._tokenizers, self._config = split, tokenizers, config
+        self._max_pieces = max_pieces
+        options = BatchOptions(tokens=batch_tokens, max_pieces=max_pieces)
+        self._batches = make_batches(split, np.arange(count), options)
+        self._count = count
+
+    def run(self, model: Transformer, world: World) -> Validation:
+        """Validate; every process gets the same result."""
+        was_training = model.training
+        model.eval()
+        try:
+            loss = self._loss(model, world)
+            return Validation(loss, self._bleu(model, world) if self._config.bleu else None)
+        finally:
+            model.train(was_training)
+
+    @torch.inference_mode()
+    def _loss(self, model: Transformer, world: World) -> float:
+        total = 0.0
+        tokens = 0
+        for indices in self._batches[world.rank :: world.size]:
+            batch = load_batch(self._split, indices, self._max_pieces)
+            source, target_in, target_out = world.to_device(*(torch.from_numpy(ids) for ids in batch[:3]))
+            total += float(token_loss(model(source, target_in), model.projection, target_out, 0.0).plain)
+            tokens += batch.num_tokens
+        total, num = world.sum(total, tokens)
+        return total / num
+
+    def _bleu(self, model: Transformer, world: World) -> float:
+        import sacrebleu
+
+        sides = [
+            [tokenizer.decode(sentences[i].tolist()) for i in range(world.rank, self._count, world.size)]
+            for tokenizer, sentences in zip(self._tokenizers, self._split, strict=True)
+        ]
+        translator = Translator(model, self._tokenizers)
+        translations = [found.text for found in translator.translate(sides[0], beam=1)]
+        gathered = world.gather((translations, sides[1]))
+        hypotheses = [text for part, _ in gathered for text in part]
+        references = [text for _, part in gathered for text in part]
+        return sacrebleu.corpus_bleu(hypotheses, [references]).score

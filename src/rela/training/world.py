@@ -1,0 +1,73 @@
+"""The processes that train together: one, or those that torchrun started."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among the others."""
+
+    rank: int = 0
+    size: int = 1
+    device: torch.device = torch.device("cpu")
+
+    @classmethod
+    def join(cls, device: str) -> World:
+        """Meet the other processes, if torchrun started this one; else be alone."""
+        wanted = torch.device(device)
+        if wanted.type == "cuda" and not torch.cuda.is_available():
+            raise ValueError("device: expected one that is here, got cuda, and torch finds none; use --device cpu")
+        if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+            return cls(device=wanted)
+        if wanted.type == "cuda" and wanted.index is None:
+            wanted = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+            torch.cuda.set_device(wanted)
+        dist.init_process_group("nccl" if wanted.type == "cuda" else "gloo")
+        return cls(dist.get_rank(), dist.get_world_size(), wanted)
+
+    @property
+    def is_first(self) -> bool:
+        """True for the one process that writes files."""
+        return self.rank == 0
+
+    def sum(self, *values: float) -> list[float]:
+        """The sums of numbers over all processes."""
+        if self.size == 1:
+            return list(values)
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(total)
+        return total.tolist()
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every process's value, in the order of ranks."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
+
+    def any(self, value: bool) -> bool:
+        """True if it is true for at least one process."""
+        return self.sum(float(value))[0] > 0
+
+    def wait(self) -> None:
+        """Until all have come here."""
+        if self.size > 1:
+            dist.barrier()
+
+    def leave(self) -> None:
+        """Part from the others."""
+        if self.size > 1 and dist.is_initialized():
+            dist.destroy_process_group()
+
+    def to_device(self, *tensors: Tensor) -> list[Tensor]:
+        """Tensors on this process's device."""
+        return [tensor.to(self.device, non_blocking=True) for tensor in tensors]
