@@ -25,24 +25,25 @@ _ZSTD_CHUNK: Final = 1 << 10
 
 
 @contextmanager
-def open_text(path: str | Path) -> Generator[IO[bytes]]:
+def open_text(path: str | Path, *, packing: str | None = None) -> Generator[IO[bytes]]:
     """The unpacked bytes of a file, or of standard input for ``-``, to be read line by line.
 
-    The last suffix says how the file is packed: ``.gz``, ``.xz``, ``.zst``; any other is plain. Raises
-    FileNotFoundError or IsADirectoryError when the path is no file, and ValueError, while reading, when a packed
-    file is damaged or ends too early.
+    The last suffix, or ``packing`` in its place, says how the file is packed: ``.gz``, ``.xz``, ``.zst``; any other
+    is plain. Raises FileNotFoundError or IsADirectoryError when the path is no file, and ValueError, while reading,
+    when a packed file is damaged or ends too early.
     """
     if str(path) == STDIN:
         yield sys.stdin.buffer
         return
-    unpack = _UNPACKERS.get(Path(path).suffix.lower())
+    packing = (packing or Path(path).suffix).lower()
+    unpack = _UNPACKERS.get(packing)
     with Path(path).open("rb") as file:
         if unpack is None:
             yield file
             return
         if not os.fstat(file.fileno()).st_size:
             raise ValueError(f"{path}: expected a packed file, got one of 0 bytes; download or pack it again")
-        with unpack(file) as unpacked, io.BufferedReader(_Guarded(unpacked, str(path)), _BUFFER) as lines:
+        with unpack(file) as unpacked, io.BufferedReader(_Guarded(unpacked, str(path), packing), _BUFFER) as lines:
             yield lines
 
 
@@ -54,9 +55,10 @@ def is_packed(path: str | Path) -> bool:
 class _Guarded(io.RawIOBase):
     """Another stream, whose errors become one ValueError that names the file."""
 
-    def __init__(self, stream: IO[bytes], name: str) -> None:
+    def __init__(self, stream: IO[bytes], name: str, packing: str) -> None:
         self._stream = stream
         self._name = name
+        self._packing = packing
         self._damage = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, *_zstd_errors())
 
     def readable(self) -> bool:
@@ -67,9 +69,8 @@ class _Guarded(io.RawIOBase):
         try:
             data = self._stream.read(len(view))
         except self._damage as error:
-            packing = Path(self._name).suffix
             raise ValueError(
-                f"{self._name}: expected a whole {packing} file, got a damaged or cut one ({error}); "
+                f"{self._name}: expected a whole {self._packing} file, got a damaged or cut one ({error}); "
                 "download or pack it again"
             ) from error
         view[: len(data)] = data
@@ -88,7 +89,7 @@ class _ZstdFile(io.RawIOBase):
                 "install it with: pip install 'rela-attention[translate]'"
             ) from error
         self._file = file
-        self._make_frame = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+        self._make_frame = zstandard.ZstdDecompressor().decompressobj
         self._frame = self._make_frame()
         self._inside = False  # a frame
         self._pending = memoryview(b"")
