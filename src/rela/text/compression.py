@@ -1,0 +1,135 @@
+"""Binary streams of plain, gzip, xz and zstd files. Damaged or cut files are told apart from short ones."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, cast
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+STDIN: Final = "-"
+"""The path that means standard input, always plain."""
+
+_BUFFER: Final = 1 << 18
+_ZSTD_CHUNK: Final = 1 << 10
+"""Packed bytes taken at once: zstd may turn 4 of them into 128 KiB, so this bounds the memory to 32 MiB."""
+
+
+@contextmanager
+def open_text(path: str | Path, *, packing: str | None = None) -> Generator[IO[bytes]]:
+    """The unpacked bytes of a file, or of standard input for ``-``, to be read line by line.
+
+    The last suffix, or ``packing`` in its place, says how the file is packed: ``.gz``, ``.xz``, ``.zst``; any other
+    is plain. Raises FileNotFoundError or IsADirectoryError when the path is no file, and ValueError, while reading,
+    when a packed file is damaged or ends too early.
+    """
+    if str(path) == STDIN:
+        yield sys.stdin.buffer
+        return
+    packing = (packing or Path(path).suffix).lower()
+    unpack = _UNPACKERS.get(packing)
+    with Path(path).open("rb") as file:
+        if unpack is None:
+            yield file
+            return
+        if not os.fstat(file.fileno()).st_size:
+            raise ValueError(f"{path}: expected a packed file, got one of 0 bytes; download or pack it again")
+        with unpack(file) as unpacked, io.BufferedReader(_Guarded(unpacked, str(path), packing), _BUFFER) as lines:
+            yield lines
+
+
+def is_packed(path: str | Path) -> bool:
+    """Whether `open_text` unpacks this file."""
+    return Path(path).suffix.lower() in _UNPACKERS
+
+
+class _Guarded(io.RawIOBase):
+    """Another stream, whose errors become one ValueError that names the file."""
+
+    def __init__(self, stream: IO[bytes], name: str, packing: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._packing = packing
+        self._damage = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, *_zstd_errors())
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer)
+        try:
+            data = self._stream.read(len(view))
+        except self._damage as error:
+            raise ValueError(
+                f"{self._name}: expected a whole {self._packing} file, got a damaged or cut one ({error}); "
+                "download or pack it again"
+            ) from error
+        view[: len(data)] = data
+        return len(data)
+
+
+class _ZstdFile(io.RawIOBase):
+    """Zstd frames, one after the other. The package's own reader takes a cut file for a short one."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        try:
+            import zstandard
+        except ImportError as error:
+            raise ImportError(
+                "expected the package zstandard to read a .zst file, got none; "
+                "install it with: pip install 'rela-attention[translate]'"
+            ) from error
+        self._file = file
+        self._make_frame = zstandard.ZstdDecompressor().decompressobj
+        self._frame = self._make_frame()
+        self._inside = False  # a frame
+        self._pending = memoryview(b"")
+
+    def read(self, size: int = -1, /) -> bytes:
+        assert size > 0, "the buffer asks for a number of bytes"
+        while not self._pending:
+            packed = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                self._frame, self._inside = self._make_frame(), False
+            packed = packed or self._file.read(_ZSTD_CHUNK)
+            if not packed:
+                if self._inside:
+                    raise EOFError("the file ends inside a zstd frame")
+                return b""
+            self._inside = True
+            self._pending = memoryview(self._frame.decompress(packed))
+        data, self._pending = self._pending[:size], self._pending[size:]
+        return bytes(data)
+
+
+def _zstd_errors() -> tuple[type[Exception], ...]:
+    zstandard = sys.modules.get("zstandard")  # an error of a package that was not loaded cannot come
+    return (zstandard.ZstdError,) if zstandard else ()
+
+
+def _open_gzip(file: IO[bytes]) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.GzipFile(fileobj=file))
+
+
+def _open_xz(file: IO[bytes]) -> IO[bytes]:
+    return lzma.LZMAFile(file)
+
+
+def _open_zstd(file: IO[bytes]) -> IO[bytes]:
+    return cast("IO[bytes]", _ZstdFile(file))
+
+
+_UNPACKERS: Final[dict[str, Callable[[IO[bytes]], IO[bytes]]]] = {
+    ".gz": _open_gzip,
+    ".xz": _open_xz,
+    ".zst": _open_zstd,
+}

@@ -1,0 +1,236 @@
+"""Reading parallel text and single lines: plain or packed, from files or standard input, in constant memory.
+
+Lines end with a line feed (a carriage return before it belongs to the end) and with nothing else: U+2028, form feeds
+and NUL bytes are characters of the text. A byte order mark at the start of a file is taken off.
+
+Nothing is dropped in silence. A pair with a problem (`PROBLEMS`) is left out, counted and listed by line number in
+the report; with ``strict`` it is a ValueError. Of two files with unequal numbers of lines, the pairs up to the end of
+the shorter one are kept, and every surplus line counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import IO, Final, Literal, NamedTuple, cast
+
+from rela.text.compression import STDIN, open_text
+from rela.text.problems import PROBLEMS, Place, ReadReport
+
+MAX_CHARS: Final = 10_000
+"""The longest side of a pair, and the longest single line, in characters."""
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_LINE_SLACK: Final = 6  # bytes: byte order mark, carriage return and line feed, and one more that tells "too long"
+_RECORD_SLACK: Final = 1 << 16  # bytes: keys and other columns of a record
+_BYTES_PER_CHAR: Final = 4  # UTF-8
+_RECORD_BYTES_PER_CHAR: Final = 2 * 12  # two sides; JSON may write a character as \uXXXX\uXXXX
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation, with the number of their line, counted from 1."""
+
+    line: int
+    source: str
+    target: str
+
+
+class Line(NamedTuple):
+    """A single line; ``problem`` says whether its text is not what the file holds (see `read_lines`)."""
+
+    line: int
+    text: str
+    problem: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairSource:
+    """Where pairs are read from. Made by `files`, `tsv` or `jsonl`; ``-`` is standard input."""
+
+    kind: Literal["files", "tsv", "jsonl"]
+    path: str
+    target_path: str | None = None
+    columns: tuple[int, int] = (1, 2)
+    keys: tuple[str, str] = ("source", "target")
+
+    @classmethod
+    def files(cls, source: str | Path, target: str | Path) -> PairSource:
+        """Two files; line n of one is the translation of line n of the other."""
+        if str(source) == str(target) == STDIN:
+            raise ValueError(
+                "expected standard input (-) for one side at most, got it for both; give a file, or use TSV or JSONL"
+            )
+        return cls(kind="files", path=str(source), target_path=str(target))
+
+    @classmethod
+    def tsv(cls, path: str | Path, *, columns: tuple[int, int] = (1, 2)) -> PairSource:
+        """Columns between tabs, without quotes or escapes; ``columns`` count from 1, as in ``cut -f``."""
+        if min(columns) < 1:
+            raise ValueError(f"expected columns counted from 1, got {columns}; the first column is 1")
+        return cls(kind="tsv", path=str(path), columns=columns)
+
+    @classmethod
+    def jsonl(cls, path: str | Path, *, keys: tuple[str, str]) -> PairSource:
+        """One JSON object a line. A point in a key goes down a level: ``translation.en``."""
+        return cls(kind="jsonl", path=str(path), keys=keys)
+
+    def swapped(self) -> PairSource:
+        """The same pairs with source and target exchanged."""
+        if self.target_path is not None:
+            return replace(self, path=self.target_path, target_path=self.path)
+        return replace(self, columns=self.columns[::-1], keys=self.keys[::-1])
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files of the two sides; one, when both are in the same."""
+        return (self.path,) if self.target_path is None else (self.path, self.target_path)
+
+
+def read_pairs(
+    source: PairSource, *, report: ReadReport, strict: bool = False, max_chars: int = MAX_CHARS
+) -> Iterator[Pair]:
+    """The pairs without a problem, in order. Files are opened when the first pair is asked for.
+
+    Raises ValueError for the first problem when ``strict``, and for a damaged or cut packed file in any case.
+    """
+    for line, (raw_source, raw_target) in enumerate(_raw_pairs(source, max_chars), start=1):
+        report.num_lines += 1
+        texts = _good_texts(raw_source, raw_target, max_chars)
+        if texts is not None:
+            report.num_kept += 1
+            yield Pair(line, *texts)
+        else:
+            problem, side = _find_problem(source, raw_source, raw_target, max_chars)
+            _add(report, problem, Place(source.paths[min(side, len(source.paths) - 1)], line), strict=strict)
+
+
+def read_lines(
+    path: str | Path, *, report: ReadReport, strict: bool = False, max_chars: int = MAX_CHARS
+) -> Iterator[Line]:
+    """Exactly one item for every line, so that line n of an output belongs to line n of the input.
+
+    Bytes that are not UTF-8 become U+FFFD and over-long lines are cut: both are counted, and errors when ``strict``.
+    Empty lines are no problem.
+    """
+    max_bytes = max_chars * _BYTES_PER_CHAR
+    with open_text(path) as stream:
+        for line, raw in enumerate(_raw_lines(stream, max_bytes + _LINE_SLACK), start=1):
+            report.num_lines += 1
+            report.num_kept += 1
+            problem = _side_problem(raw, max_bytes, max_chars)
+            if problem is not None:
+                _add(report, problem, Place(str(path), line), strict=strict)
+            yield Line(line, raw.decode(errors="replace")[:max_chars], problem)
+
+
+def _add(report: ReadReport, problem: str, place: Place, *, strict: bool) -> None:
+    report.add(problem, place)
+    if strict:
+        raise ValueError(
+            f"{place.file}, line {place.line}: {problem}: got {PROBLEMS[problem]}; "
+            "repair it, or read without strict, which counts and reports such lines"
+        )
+
+
+def _raw_pairs(source: PairSource, max_chars: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Both sides of each record. None: there is no such side."""
+    with open_text(source.path) as stream:
+        if source.target_path is not None:
+            limit = max_chars * _BYTES_PER_CHAR + _LINE_SLACK
+            with open_text(source.target_path) as target_stream:
+                yield from zip_longest(_raw_lines(stream, limit), _raw_lines(target_stream, limit))
+            return
+        max_bytes = max_chars * _RECORD_BYTES_PER_CHAR + _RECORD_SLACK
+        for raw in _raw_lines(stream, max_bytes + _LINE_SLACK):
+            if len(raw) > max_bytes:
+                yield raw, raw  # perhaps cut by `_raw_lines`: no use to take it apart, and too long on any side
+            elif source.kind == "tsv":
+                yield _split_tsv(raw, source.columns)
+            else:
+                yield _split_json(raw, source.keys)
+
+
+def _raw_lines(stream: IO[bytes], limit: int) -> Iterator[bytes]:
+    """Lines without their ends. Of a line of ``limit`` bytes or more, only so many; the rest is read past."""
+    readline = stream.readline
+    raw = readline(limit).removeprefix(_BYTE_ORDER_MARK) or readline(limit)
+    while raw:
+        if raw.endswith(b"\n"):
+            yield raw[:-2] if raw.endswith(b"\r\n") else raw[:-1]
+        else:
+            yield raw
+            while raw and not raw.endswith(b"\n"):
+                raw = readline(limit)
+        raw = readline(limit)
+
+
+def _split_tsv(raw: bytes, columns: tuple[int, int]) -> tuple[bytes | None, bytes | None]:
+    fields = raw.split(b"\t", max(columns))
+    if len(fields) < max(columns):
+        return None, None
+    return fields[columns[0] - 1], fields[columns[1] - 1]
+
+
+def _split_json(raw: bytes, keys: tuple[str, str]) -> tuple[bytes | None, bytes | None]:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return raw, raw  # named as what it is
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return None, None
+    return _look_up(record, keys[0]), _look_up(record, keys[1])
+
+
+def _look_up(record: object, key: str) -> bytes | None:
+    """A side, as bytes like those of the other formats; a lone surrogate becomes bytes that are not UTF-8."""
+    value = record
+    for name in key.split("."):
+        value = cast("dict[str, object]", value).get(name) if isinstance(value, dict) else None
+    if not isinstance(value, str) or "\n" in value:
+        return None
+    return value.encode(errors="surrogatepass")
+
+
+def _good_texts(raw_source: bytes | None, raw_target: bytes | None, max_chars: int) -> tuple[str, str] | None:
+    """The texts of a pair without a problem. Fast: nearly all pairs are such."""
+    if raw_source is None or raw_target is None:
+        return None
+    try:
+        source, target = raw_source.decode(), raw_target.decode()
+    except UnicodeDecodeError:
+        return None
+    if 0 < len(source) <= max_chars and 0 < len(target) <= max_chars and not (source.isspace() or target.isspace()):
+        return source, target
+    return None
+
+
+def _find_problem(
+    source: PairSource, raw_source: bytes | None, raw_target: bytes | None, max_chars: int
+) -> tuple[str, int]:
+    """The first problem of a pair that has one, and its side: 0 or 1."""
+    if raw_source is None or raw_target is None:
+        missing = "bad-record" if source.target_path is None else "unequal-lines"
+        return missing, 1 if raw_source is None else 0  # the surplus line stands in the longer file
+    max_bytes = max_chars * _BYTES_PER_CHAR
+    problems = [_side_problem(raw, max_bytes, max_chars) for raw in (raw_source, raw_target)]
+    for wanted in ("invalid-utf8", "too-long"):
+        if wanted in problems:
+            return wanted, problems.index(wanted)
+    if not raw_source.decode().strip():
+        return "empty-source", 0
+    return "empty-target", 1
+
+
+def _side_problem(raw: bytes, max_bytes: int, max_chars: int) -> str | None:
+    if len(raw) > max_bytes:
+        return "too-long"  # whatever its bytes are: it may have been cut inside a character
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return "invalid-utf8"
+    return "too-long" if len(text) > max_chars else None
