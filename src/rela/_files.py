@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 
@@ -26,7 +26,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
+def new_folder(path: Path) -> Generator[Path]:
     """A folder to fill, which gets its name when everything in it is on disk. One that is there is replaced."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
@@ -66,10 +66,3 @@ def _sync(path: Path) -> None:
     finally:
         os.close(descriptor)
 
-
-def with_path(path: Path, action: Callable[[], None]) -> None:
-    """Do something that writes; errors of the system name the file."""
-    try:
-        action()
-    except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from None

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rela.cli import bench, doctor, flops
+from rela.cli import average, bench, doctor, flops, prepare, train, translate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +20,18 @@ class Command:
 
 
 COMMANDS: list[Command] = [
+    Command(
+        name="prepare",
+        run=prepare.prepare,
+        example="rela prepare runs/store --corpus multi30k-en-de --merges 5000",
+    ),
+    Command(name="train", run=train.train, example="rela train configs/multi30k.yaml --set model.attention=softmax"),
+    Command(name="average", run=average.average, example="rela average runs/multi30k --last 5"),
+    Command(
+        name="translate",
+        run=translate.translate,
+        example="echo 'A dog runs.' | rela translate --model runs/multi30k",
+    ),
     Command(
         name="bench attention",
         run=bench.attention,

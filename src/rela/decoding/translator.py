@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from rela._warn import warn
+from rela.alignment.links import Link
+from rela.alignment.links import align as align_pairs
 from rela.decoding.search import Hypothesis, SearchOptions, beam_search
 from rela.model.directory import Languages, load_model
 from rela.model.transformer import Transformer
@@ -21,8 +23,6 @@ from rela.text.vocabulary import EOS
 
 _BATCH_PLACES: Final = 2048
 """Source places in a batch, times beams: enough work for a core, little memory."""
-_WINDOW: Final = 2048
-"""Sentences of a stream that are sorted by length together."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Translation:
         log_probability: the same without the penalty.
         finished: False if it was cut off at the greatest length.
         truncated: True if the source was too long and its end was left out.
+        alignment: pairs (source word, target word), if asked for; words are those of ``rela.text.words.split_words``.
         alternatives: further hypotheses, best first (``nbest`` counts this one too).
     """
 
@@ -43,6 +44,7 @@ class Translation:
     log_probability: float
     finished: bool = True
     truncated: bool = False
+    alignment: tuple[Link, ...] | None = None
     alternatives: tuple[Translation, ...] = ()
 
 
@@ -72,11 +74,12 @@ class Translator:
         length_penalty: float = 0.6,
         nbest: int = 1,
         max_source: int = 1024,
+        align: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> list[Translation]:
         """Translate sentences. ``nbest`` of them, at most ``beam``, come with their scores.
 
-        A source of more than ``max_source`` pieces is cut, with a warning. ``progress`` is called with the number
+        A source of more than ``max_source`` pieces is cut, with a warning. ``align`` adds word links. ``progress`` is called with the number
         of sentences done since the last call.
         """
         if isinstance(sentences, str):
@@ -107,29 +110,32 @@ class Translator:
                 progress(len(places))
         if progress is not None and len(waiting) < len(results):
             progress(len(results) - len(waiting))
-        return [result for result in results if result is not None]
+        done = [result for result in results if result is not None]
+        return self._aligned(sentences, done, max_source) if align else done
 
-    def stream(self, sentences: Iterable[str], *, window: int = _WINDOW, **options: int | float) -> Iterator[Translation]:
-        """Translate an endless stream: ``window`` sentences are read, sorted and translated together."""
-        iterator = iter(sentences)
-        while chunk := list(islice(iterator, window)):
-            yield from self.translate(chunk, **options)  # pyright: ignore[reportArgumentType]
+    def _aligned(self, sentences: Sequence[str], found: list[Translation], max_source: int) -> list[Translation]:
+        """The same translations, and their alternatives, with word links."""
+        flat = [(text, one) for text, best in zip(sentences, found, strict=True) for one in (best, *best.alternatives)]
+        fit = [place for place, (text, one) in enumerate(flat) if text.strip() and one.text and not one.truncated]
+        links: list[tuple[Link, ...]] = [()] * len(flat)
+        pairs = [(flat[place][0], flat[place][1].text) for place in fit]
+        for place, alignment in zip(fit, align_pairs(self.model, self.tokenizers, pairs), strict=True):
+            links[place] = tuple(alignment.links)
+        iterator = iter([replace(one, alignment=link) for (_, one), link in zip(flat, links, strict=True)])
+        return [
+            replace(next(iterator), alternatives=tuple(next(iterator) for _ in best.alternatives)) for best in found
+        ]
 
-    def _search(self, sources: list[np.ndarray[tuple[int], np.dtype[np.int64]]], options: SearchOptions) -> list[list[Hypothesis]]:
+    def _search(self, sources: list[NDArray[np.int64]], options: SearchOptions) -> list[list[Hypothesis]]:
         device = self.model.projection.device
         return beam_search(self.model, torch.from_numpy(pad_rows(sources, after=EOS)).to(device), options)
 
     def _translation(self, hypotheses: Sequence[Hypothesis], truncated: bool) -> Translation:
         translations = [
-            Translation(
-                self.tokenizers.target.decode(h.pieces), h.score, h.log_probability, h.finished, truncated
-            )
+            Translation(self.tokenizers.target.decode(h.pieces), h.score, h.log_probability, h.finished, truncated)
             for h in hypotheses
         ]
-        best = translations[0]
-        return Translation(
-            best.text, best.score, best.log_probability, best.finished, truncated, tuple(translations[1:])
-        )
+        return replace(translations[0], alternatives=tuple(translations[1:]))
 
 
 def group_by_length(lengths: Sequence[int], beam: int) -> Iterator[list[int]]:

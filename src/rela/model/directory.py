@@ -116,7 +116,9 @@ def load_model(folder: str | os.PathLike[str]) -> LoadedModel:
     weights = read_tensors(path / WEIGHTS_FILE)
     model = Transformer(config)
     fill_weights(model, weights, path / WEIGHTS_FILE)
-    return LoadedModel(model.eval(), tokenizers, Languages(description["source_language"], description["target_language"]))
+    return LoadedModel(
+        model.eval(), tokenizers, Languages(description["source_language"], description["target_language"])
+    )
 
 
 def read_description(path: Path) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class BatchStream:
             raise ValueError(f"tokens: expected at least 1, got {options.tokens}")
         if options.subword_dropout > 0 and subwords is None:
             raise ValueError("subword_dropout: expected the encodings of both sides as well")
-        self._split, self._options, self._subwords = split, options, subwords
+        self._split, self.options, self._subwords = split, options, subwords
         self.position = Position() if position is None else position
         self._order: tuple[int, NDArray[np.int64]] | None = None  # an epoch and its order
         self._pool: tuple[tuple[int, int], list[NDArray[np.int64]]] | None = None
@@ -103,32 +103,30 @@ class BatchStream:
     def _batches(self, epoch: int, pool: int) -> list[NDArray[np.int64]]:
         if self._pool is None or self._pool[0] != (epoch, pool):
             if self._order is None or self._order[0] != epoch:
-                order = np.random.default_rng((self._options.seed, epoch)).permutation(len(self._split))
+                order = np.random.default_rng((self.options.seed, epoch)).permutation(len(self._split))
                 self._order = (epoch, order)
             indices = self._order[1][pool * self._pool_size : (pool + 1) * self._pool_size]
-            batches = make_batches(self._split, indices, self._options)
-            shuffle = np.random.default_rng((self._options.seed, epoch, pool, 1)).permutation(len(batches))
+            batches = make_batches(self._split, indices, self.options)
+            shuffle = np.random.default_rng((self.options.seed, epoch, pool, 1)).permutation(len(batches))
             self._pool = ((epoch, pool), [batches[i] for i in shuffle])
         return self._pool[1]
 
     def _load(self, indices: NDArray[np.int64], epoch: int) -> Batch:
-        dropout = self._options.subword_dropout
+        dropout = self.options.subword_dropout
         if dropout == 0 or self._subwords is None:
-            return load_batch(self._split, indices, self._options.max_pieces)
+            return load_batch(self._split, indices, self.options.max_pieces)
         sides: list[list[NDArray[np.int64]]] = []
         for number, (side, subwords) in enumerate(zip(self._split, self._subwords, strict=True)):
             drawn: list[NDArray[np.int64]] = []
             for index in indices:
-                generator = np.random.default_rng((self._options.seed, epoch, int(index), number))
+                generator = np.random.default_rng((self.options.seed, epoch, int(index), number))
                 text = subwords.decode(side[index].tolist())
                 drawn.append(np.array(subwords.encode_with_dropout(text, dropout, generator), np.int64))
             sides.append(drawn)
-        return pad_batch(sides[0], sides[1], indices, self._options.max_pieces)
+        return pad_batch(sides[0], sides[1], indices, self.options.max_pieces)
 
 
-def make_batches(
-    split: Split, indices: NDArray[np.int64], options: BatchOptions
-) -> list[NDArray[np.int64]]:
+def make_batches(split: Split, indices: NDArray[np.int64], options: BatchOptions) -> list[NDArray[np.int64]]:
     """Group sentences of like length. The order of ``indices`` decides between sentences of the same lengths."""
     source = np.minimum(split.source.lengths(indices), options.max_pieces) + 1
     target = np.minimum(split.target.lengths(indices), options.max_pieces) + 1
@@ -161,9 +159,7 @@ def pad_batch(
     """Cut, frame with BOS and EOS, and pad."""
     sources = [ids[:max_pieces] for ids in sources]
     targets = [ids[:max_pieces] for ids in targets]
-    return Batch(
-        pad_rows(sources, after=EOS), pad_rows(targets, before=BOS), pad_rows(targets, after=EOS), indices
-    )
+    return Batch(pad_rows(sources, after=EOS), pad_rows(targets, before=BOS), pad_rows(targets, after=EOS), indices)
 
 
 def pad_rows(rows: list[NDArray[np.int64]], *, before: int | None = None, after: int | None = None) -> Ids:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 PROBLEMS: Final[Mapping[str, str]] = {
     "unequal-lines": "a line without a partner, because the other file has fewer lines",
@@ -64,6 +64,15 @@ class ReadReport:
                 more = ", ..." if count > len(self.places[problem]) else ""
                 summary.append(f"{problem}: {count:,} ({meaning}): {places}{more}")
         return summary
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ReadReport:
+        """The report that `to_json` wrote."""
+        report = cls(data["num_lines"], data["num_kept"])
+        for problem, found in data["problems"].items():
+            report.counts[problem] = found["count"]
+            report.places[problem] = [Place(**place) for place in found["first"]]
+        return report
 
     def to_json(self) -> dict[str, object]:
         """For programs: the same, ready for `json.dumps`."""

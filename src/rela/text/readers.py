@@ -83,6 +83,12 @@ class PairSource:
             return replace(self, path=self.target_path, target_path=self.path)
         return replace(self, columns=self.columns[::-1], keys=self.keys[::-1])
 
+    def with_path(self, old: str, new: str) -> PairSource:
+        """The same with another path in the place of one."""
+        if self.path == old:
+            return replace(self, path=new)
+        return replace(self, target_path=new if self.target_path == old else self.target_path)
+
     @property
     def paths(self) -> tuple[str, ...]:
         """The files of the two sides; one, when both are in the same."""

@@ -127,9 +127,7 @@ class Subwords:
         assert self._tokenizer.pre_tokenizer is not None
         prepared = self._tokenizer.normalizer.normalize_str(text)
         words = self._tokenizer.pre_tokenizer.pre_tokenize_str(prepared)
-        return [
-            index for word, _ in words for index in merge_with_dropout(word, self._merges, probability, generator)
-        ]
+        return [index for word, _ in words for index in merge_with_dropout(word, self._merges, probability, generator)]
 
     @cached_property
     def _names(self) -> list[str]:
@@ -153,9 +151,7 @@ class Merges(NamedTuple):
     ranks: dict[tuple[int, int], tuple[int, int]]
 
 
-def merge_with_dropout(
-    word: str, merges: Merges, probability: float, generator: np.random.Generator
-) -> list[int]:
+def merge_with_dropout(word: str, merges: Merges, probability: float, generator: np.random.Generator) -> list[int]:
     """The pieces of one word: the best merge that was not dropped, again and again, until none is left."""
     ids = [merges.ids[character] for character in word]
     while len(ids) > 1:

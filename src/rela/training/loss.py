@@ -72,9 +72,9 @@ class _TokenLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         d_rows, d_projection = ctx.saved_tensors
-        factor = grad.to(d_rows.dtype)
+        factor = grads[0].to(d_rows.dtype)
         return d_rows * factor, d_projection * factor, None, None
 
 

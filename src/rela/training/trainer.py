@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from rela._files import write_text
 from rela.model.directory import Languages
 from rela.model.transformer import Transformer
-from rela.text.batches import Batch, BatchOptions, BatchStream, Position
+from rela.text.batches import Batch, BatchOptions, BatchStream, Position, padding_share
 from rela.text.store import Store
 from rela.training import allocator
 from rela.training.averaging import average_run
@@ -32,14 +32,15 @@ from rela.training.schedule import learning_rate
 from rela.training.validation import Validator
 from rela.training.world import World
 
-CONFIG_FILE = "config.yaml"
+CONFIG_FILE: Final = "config.yaml"
+_FIXED: Final = ("store", "split", "seed", "model", "batch", "optimizer", "rate")
 
 
-class Failed(ValueError):
+class DivergedError(ValueError):
     """The training diverged."""
 
 
-class Interrupted(Exception):
+class InterruptedRunError(Exception):
     """The training was asked to stop, and left a checkpoint to go on from."""
 
 
@@ -50,7 +51,7 @@ class Reporter(Protocol):
         """Before the first update."""
         ...
 
-    def updated(self, step: int, spent: float, loss: float | None, tokens_per_second: float | None) -> None:
+    def updated(self, step: int, spent: float, loss: float, tokens_per_second: float) -> None:
         """After every update."""
         ...
 
@@ -104,7 +105,7 @@ class Trainer:
         options = BatchOptions(
             tokens=batch.tokens, max_pieces=batch.max_pieces, seed=config.seed, subword_dropout=batch.subword_dropout
         )
-        self.stream = BatchStream(self.split, options, tuple(self.tokenizers), position)
+        self.stream = BatchStream(self.split, options, (self.tokenizers.source, self.tokenizers.target), position)
         self.validator = Validator(
             store.split(config.validation.split), self.tokenizers, config.validation, batch.tokens, batch.max_pieces
         )
@@ -123,7 +124,7 @@ class Trainer:
     # ------------------------------------------------------------------ the loop
 
     def train(self) -> dict[str, Any]:
-        """Train to the end of the budget. Returns what came out; raises Failed or Interrupted."""
+        """Train to the end of the budget. Returns what came out; raises DivergedError or InterruptedRunError."""
         allocator.keep_memory()
         journal = self._journal()
         self.reporter.started(self._facts())
@@ -137,14 +138,14 @@ class Trainer:
                     self._validate_and_save(journal)
                     if self.world.any(self._stop):
                         self._save(scheduled=False)
-                        raise Interrupted
+                        raise InterruptedRunError
             return self._finish(journal)
-        except Failed as error:
+        except DivergedError as error:
             if journal is not None:
                 journal.write("failed", self.step, reason=str(error))
                 journal.set_status("failed", self.step, reason=str(error))
             raise
-        except Interrupted:
+        except InterruptedRunError:
             if journal is not None:
                 journal.set_status("interrupted", self.step)
             raise
@@ -175,7 +176,7 @@ class Trainer:
         rate = learning_rate(config.rate, self.model.config.dim, self.step + 1, self.spent())
         reason = self.watch.look(smoothed, norm)
         if reason is not None:
-            raise Failed(reason)
+            raise DivergedError(reason)
         if self.watch.skipped == 0:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
@@ -256,7 +257,7 @@ class Trainer:
         self._last_saved = self.step
         if self.world.is_first:
             if not all(bool(torch.isfinite(p).all()) for p in self.model.parameters()):
-                raise Failed("the weights are not finite numbers; the last checkpoint is from before")
+                raise DivergedError("the weights are not finite numbers; the last checkpoint is from before")
             save_checkpoint(
                 self.run_folder, self.model, self.optimizer, self.tokenizers, self.languages, self._state(scheduled)
             )
@@ -320,16 +321,17 @@ class Trainer:
             "pairs": len(self.split),
             "step": self.step,
             "processes": self.world.size,
+            "padding": padding_share(self.split, self.stream.options),
         }
 
     @contextmanager
-    def _listening(self) -> Iterator[None]:
+    def _listening(self) -> Generator[None]:
         """While training, Ctrl-C and SIGTERM ask to stop after the update; a second one stops at once."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
-        def ask(number: int, _: object) -> None:
+        def ask(*_: object) -> None:
             if self._stop:
                 raise KeyboardInterrupt
             self._stop = True
@@ -355,11 +357,27 @@ def start(config: TrainConfig, run: Path, world: World, reporter: Reporter) -> T
     return trainer
 
 
-def resume(run: Path, world: World, reporter: Reporter) -> Trainer:
-    """Go on with the run in a folder, from its last checkpoint."""
+def resume(
+    run: Path, world: World, reporter: Reporter, *, wanted: TrainConfig | None = None, overrides: Sequence[str] = ()
+) -> Trainer:
+    """Go on with the run in a folder, from its last checkpoint.
+
+    What decides the weights must be as it was; budget, validation, checkpoints and log may be ``wanted`` otherwise.
+    """
     if not (run / CONFIG_FILE).is_file():
         raise FileNotFoundError(f"{run}: expected a run that was started before, with {CONFIG_FILE} in it; got none")
-    return Trainer(load_config(run / CONFIG_FILE), run, world, reporter, resume=True)
+    saved = load_config(run / CONFIG_FILE)
+    config = load_config(run / CONFIG_FILE, overrides) if wanted is None else wanted
+    for name in _FIXED:
+        if getattr(config, name) != getattr(saved, name):
+            raise ValueError(
+                f"{run}: expected the settings it was started with, got another `{name}`: {getattr(config, name)} "
+                f"instead of {getattr(saved, name)}; start a new run for that"
+            )
+    trainer = Trainer(config, run, world, reporter, resume=True)
+    if world.is_first and config != saved:
+        write_text(run / CONFIG_FILE, dump_config(config))
+    return trainer
 
 
 def _mix(*numbers: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ class World:
 
     rank: int = 0
     size: int = 1
-    device: torch.device = torch.device("cpu")
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     @classmethod
     def join(cls, device: str) -> World:
@@ -27,7 +27,7 @@ class World:
             raise ValueError("device: expected one that is here, got cuda, and torch finds none; use --device cpu")
         if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
             return cls(device=wanted)
-        if wanted.type == "cuda" and wanted.index is None:
+        if device == "cuda":
             wanted = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
             torch.cuda.set_device(wanted)
         dist.init_process_group("nccl" if wanted.type == "cuda" else "gloo")

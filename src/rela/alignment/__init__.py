@@ -1,0 +1,1 @@
+"""Where words meet weights: attention between words, and the links it makes."""

@@ -1,0 +1,86 @@
+"""`rela train`: a configuration to a trained model."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rela.cli._output import JsonOption, console_for, write_json
+
+if TYPE_CHECKING:
+    from rela.training.trainer import Reporter, Trainer
+    from rela.training.world import World
+
+
+def train(
+    config: Annotated[
+        Path | None, typer.Argument(metavar="CONFIG", help="A YAML file; configs/ has some that explain every line.")
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="The run's folder. Default: runs/ and the name of CONFIG.", show_default=False)
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change a setting; repeat for more.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run from its last checkpoint.")] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of a process. Default: torch's.")] = None,
+    json_to: JsonOption = None,
+) -> None:
+    """Train a Transformer, or go on with one.
+
+    The run's folder gets config.yaml, log.jsonl, status.json, checkpoints/ and at the end model/, the average of the
+    last checkpoints. Ctrl-C saves a checkpoint first. Killed at any moment, `rela train --resume` goes on to the same
+    weights. On more processes or machines: torchrun --nproc-per-node 2 -m rela train CONFIG.
+    """
+    if config is None and run is None:
+        raise typer.BadParameter("expected CONFIG, or --resume and --run DIR")
+    if config is None and not resume:
+        raise typer.BadParameter("expected CONFIG for a new run, or --resume to go on with the one in --run")
+    assert config is not None or run is not None
+    folder = run if run is not None else Path("runs") / (config or Path()).stem
+    import torch
+
+    from rela.cli._progress import TrainingProgress
+    from rela.training.trainer import InterruptedRunError
+    from rela.training.world import World
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    world = World.join(device)
+    console = console_for(json_to)
+    console.quiet = console.quiet or not world.is_first
+    try:
+        with TrainingProgress(console) as progress:
+            trainer = _trainer(config, folder, settings or [], resume, world, progress)
+            result = trainer.train()
+    except InterruptedRunError:
+        console.print(f"stopped; go on with: rela train --resume --run {folder}")
+        raise KeyboardInterrupt from None
+    finally:
+        world.leave()
+    if world.is_first:
+        if json_to is not None:
+            write_json(result, json_to)
+        _show(console, result)
+
+
+def _trainer(
+    config: Path | None, folder: Path, settings: list[str], resume: bool, world: "World", reporter: "Reporter"
+) -> "Trainer":
+    from rela.training import trainer
+    from rela.training.config import load_config
+
+    if resume and (config is None or (folder / trainer.CONFIG_FILE).exists()):
+        wanted = None if config is None else load_config(config, settings)
+        return trainer.resume(folder, world, reporter, wanted=wanted, overrides=settings if config is None else [])
+    assert config is not None
+    return trainer.start(load_config(config, settings), folder, world, reporter)
+
+
+def _show(console: Any, result: dict[str, Any]) -> None:
+    best = result["best"]
+    bleu = "" if best is None or best["bleu"] is None else f", BLEU {best['bleu']:.2f} (greedy)"
+    found = "" if best is None else f"; best validation loss {best['loss']:.4f}{bleu} at update {best['step']:,}"
+    console.print(f"done: {result['step']:,} updates, {result['tokens']:,} target tokens{found}")
+    console.print(f"the model: {result['model']}; try: rela translate --model {result['model']}")

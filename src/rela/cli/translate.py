@@ -1,0 +1,67 @@
+"""`rela translate`: text in one language to text in another."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rela.cli._output import JsonOption, console_for
+
+
+def translate(
+    model: Annotated[Path, typer.Option(help="A model directory, or the folder of a finished run.")],
+    source: Annotated[
+        str, typer.Argument(metavar="[FILE]", help="Text, a sentence a line; packed or not; - is standard input.")
+    ] = "-",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write here, whole or not at all, not to standard output.")
+    ] = None,
+    beam: Annotated[int, typer.Option(min=1, help="Beams; 1 is greedy.")] = 4,
+    length_penalty: Annotated[float, typer.Option(min=0, help="Exponent of GNMT's length penalty.")] = 0.6,
+    nbest: Annotated[int, typer.Option(min=1, help="Print so many translations: number, tab, score, tab, text.")] = 1,
+    align: Annotated[
+        bool, typer.Option("--align", help="After each translation a tab and its word links: 0-0 1-2.")
+    ] = False,
+    window: Annotated[
+        int | None,
+        typer.Option(min=1, help="Sentences that are read and sorted together. Default: 1 on a terminal, else 2048."),
+    ] = None,
+    max_source: Annotated[int, typer.Option(min=1, help="Longer sources, in pieces, are cut, with a warning.")] = 1024,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an --output that was cut off; same input, same options.")
+    ] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. Default: torch's.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
+    json_to: JsonOption = None,
+) -> None:
+    """Translate line by line.
+
+    Every line of input gives a line of output; an empty line stays empty. The same input gives the same output every
+    time: sentences are grouped by length in windows of fixed size, never by time.
+    """
+    from rela.cli._translating import Job, run_job
+
+    if nbest > beam:
+        raise typer.BadParameter(f"--nbest: expected at most --beam {beam}, got {nbest}")
+    if resume and output is None:
+        raise typer.BadParameter("--resume: expected --output FILE as well")
+    if output is not None and output.is_dir():
+        raise typer.BadParameter(f"--output: expected a file, got the folder {str(output)!r}")
+    if output is not None and not output.parent.is_dir():
+        raise typer.BadParameter(f"--output: the folder of {str(output)!r} does not exist; make it first")
+    job = Job(
+        model=model,
+        source=source,
+        output=output,
+        beam=beam,
+        length_penalty=length_penalty,
+        nbest=nbest,
+        align=align,
+        window=window,
+        max_source=max_source,
+        resume=resume,
+        threads=threads,
+        device=device,
+        json_to=json_to,
+    )
+    run_job(job, console_for(json_to))
