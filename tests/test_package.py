@@ -35,7 +35,7 @@ def test_import_loads_no_third_party():
     assert loaded == "['rela']"
 
 
-@pytest.mark.parametrize("package", ["rela", "rela.attention"])
+@pytest.mark.parametrize("package", ["rela", "rela.attention", "rela.evaluation"])
 def test_type_checkers_see_the_names_that_exist(package: str):
     module = importlib.import_module(package)
     tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
@@ -47,6 +47,17 @@ def test_type_checkers_see_the_names_that_exist(package: str):
     assert seen == set(lazy)
     for name in seen:
         assert getattr(module, name) is not None
+
+
+def test_evaluation_needs_no_torch():
+    loaded = run_python(
+        "import sys; from rela.evaluation import Recipe, compare, evaluate\n"
+        "texts = ['a b'], ['a c']\n"
+        "evaluate(texts[0], [texts[1]], Recipe(language='de'), num_bootstrap=40)\n"
+        "compare(texts[0], {'b': texts[1]}, [texts[1]], num_bootstrap=40, num_shuffles=1)\n"
+        "print('torch' in sys.modules)"
+    )
+    assert loaded == "False"
 
 
 def test_public_names_are_those_of_the_attention_room():

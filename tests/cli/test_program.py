@@ -19,7 +19,7 @@ from rela.cli._app import EXIT_INTERRUPTED, build_app, run
 from rela.cli._commands import COMMANDS, GROUPS, Command
 from rela.cli._output import JsonOption, console_for, write_json
 
-HEAVY = ("torch", "numpy", "entmax")
+HEAVY = ("torch", "numpy", "entmax", "sacrebleu", "sacremoses")
 
 
 HELP = [
@@ -139,6 +139,13 @@ class TestErrors:
         captured = capsys.readouterr()
         assert captured.err == f"rela: error: {message}\n"
         assert captured.out == ""
+
+    def test_a_package_that_an_extra_has(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+        monkeypatch.setattr("rela.cli._app.read_extras", lambda: {"translate": {"sacrebleu": None}})
+        error = ModuleNotFoundError("No module named 'sacrebleu'", name="sacrebleu.metrics")
+        assert self.run_failing(error) == 1
+        remedy = 'pip install "rela-attention[translate]"'
+        assert capsys.readouterr().err == f"rela: error: No module named 'sacrebleu'; {remedy}\n"
 
     def test_debug_shows_the_traceback(self, monkeypatch: pytest.MonkeyPatch):
         with pytest.raises(ValueError, match="with traceback"):

@@ -28,8 +28,8 @@ class PiecePair(NamedTuple):
 def cross_weights(model: Transformer, pairs: Sequence[PiecePair]) -> list[Weights]:
     """For each pair the weights ``[layer, head, target pieces + 1, source pieces + 1]`` of cross-attention.
 
-    Row ``i`` predicts target piece ``i`` and has piece ``i - 1`` as its input (BOS for row 0); the last row predicts EOS.
-    The last column is the source's EOS.
+    Row ``i`` predicts target piece ``i`` and has piece ``i - 1`` as its input (BOS for row 0); the last row predicts
+    EOS. The last column is the source's EOS.
     """
     seen: list[torch.Tensor] = []
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rela._machine import DISTRIBUTION, read_extras
 from rela._version import __version__
 from rela.cli._commands import COMMANDS, GROUPS, Command
 
@@ -125,6 +126,15 @@ def _common_options(
     os.environ[DEBUG_VARIABLE] = "1" if debug else "0"
 
 
+def _remedy(error: ModuleNotFoundError) -> str:
+    """How to get what is missing: by the extra that asks for it, if there is one."""
+    name = (error.name or "").partition(".")[0]
+    for extra, versions in read_extras().items():
+        if name in versions:
+            return f'pip install "{DISTRIBUTION}[{extra}]"'
+    return "`rela doctor` says what is missing and how to install it"
+
+
 def in_one_line(error: BaseException) -> str:
     """An error's message on one line."""
     text = str(error) or type(error).__name__
@@ -133,5 +143,5 @@ def in_one_line(error: BaseException) -> str:
     elif _is_too_large(error):
         text += "; choose smaller sizes"
     elif isinstance(error, ModuleNotFoundError):
-        text += "; `rela doctor` says what is missing and how to install it"
+        text += f"; {_remedy(error)}"
     return " ".join(text.split())

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rela.cli import average, bench, doctor, flops, prepare, train, translate
+from rela.cli import average, bench, doctor, evaluate, flops, prepare, train, translate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,11 @@ COMMANDS: list[Command] = [
         name="bench attention",
         run=bench.attention,
         example="rela bench attention --lengths 32,128,512 --json speed.json",
+    ),
+    Command(
+        name="evaluate",
+        run=evaluate.evaluate,
+        example="rela evaluate ours.de --reference test.de --system theirs.de --language de",
     ),
     Command(name="flops", run=flops.flops, example="rela flops --heads 8 --dim 512 --length 100 --json -"),
     Command(name="doctor", run=doctor.doctor, example="rela doctor --json -"),

@@ -79,8 +79,8 @@ class Translator:
     ) -> list[Translation]:
         """Translate sentences. ``nbest`` of them, at most ``beam``, come with their scores.
 
-        A source of more than ``max_source`` pieces is cut, with a warning. ``align`` adds word links. ``progress`` is called with the number
-        of sentences done since the last call.
+        A source of more than ``max_source`` pieces is cut, with a warning. ``align`` adds word links. ``progress``
+        is called with the number of sentences done since the last call.
         """
         if isinstance(sentences, str):
             raise TypeError("sentences: expected a list of strings, got one string; put it into a list")
@@ -111,9 +111,9 @@ class Translator:
         if progress is not None and len(waiting) < len(results):
             progress(len(results) - len(waiting))
         done = [result for result in results if result is not None]
-        return self._aligned(sentences, done, max_source) if align else done
+        return self._aligned(sentences, done) if align else done
 
-    def _aligned(self, sentences: Sequence[str], found: list[Translation], max_source: int) -> list[Translation]:
+    def _aligned(self, sentences: Sequence[str], found: list[Translation]) -> list[Translation]:
         """The same translations, and their alternatives, with word links."""
         flat = [(text, one) for text, best in zip(sentences, found, strict=True) for one in (best, *best.alternatives)]
         fit = [place for place, (text, one) in enumerate(flat) if text.strip() and one.text and not one.truncated]

@@ -10,7 +10,7 @@ from rela.attention.spec import AttentionSpec, resolve
 
 Tied = Literal["none", "target", "all"]
 AttentionChoice = str | dict[str, Any]
-"""A preset's name, ``map+norm``, or a mapping with ``name`` and the options to change: ``{name: rela-g, threshold: 1}``."""
+"""A preset's name, ``map+norm``, or a mapping of a name and options: ``{name: rela-g, threshold: 1}``."""
 
 
 class Attentions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

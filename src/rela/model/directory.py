@@ -74,11 +74,7 @@ def write_model_files(
 def without_shared(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """A state dict with each tensor once: tied embeddings are stored under their first name."""
     seen: dict[int, str] = {}
-    kept: dict[str, Tensor] = {}
-    for name, tensor in weights.items():
-        if seen.setdefault(tensor.data_ptr(), name) == name:
-            kept[name] = tensor
-    return kept
+    return {name: t for name, t in weights.items() if seen.setdefault(t.data_ptr(), name) == name}
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:

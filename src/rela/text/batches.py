@@ -24,7 +24,7 @@ Ids = NDArray[np.int64]
 
 
 class Batch(NamedTuple):
-    """Padded ids. The source ends with EOS; the target is what goes in (BOS first) and what must come out (EOS last)."""
+    """Padded ids. The source ends with EOS; of the target there is what goes in, BOS first, and what must come out."""
 
     source: Ids  # [B, S]
     target_in: Ids  # [B, T]

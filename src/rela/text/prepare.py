@@ -226,7 +226,10 @@ def _encode(
     finally:
         for writer in writers:
             writer.close()
-    entry: dict[str, Any] = {"pairs": report.num_kept, **{f"{s}_tokens": w.num_tokens for s, w in zip(SIDES, writers, strict=True)}}
+    entry: dict[str, Any] = {
+        "pairs": report.num_kept,
+        **{f"{s}_tokens": w.num_tokens for s, w in zip(SIDES, writers, strict=True)},
+    }
     entry["left_out"] = report.to_json()["problems"]
     write_text(done, json.dumps({"entry": entry, "report": report.to_json()}))
     return entry, report

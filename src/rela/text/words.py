@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_WORD = re.compile(r"\w+(?:['’\-.]\w+)*|[^\w\s]")
+_WORD = re.compile(r"\w+(?:['\u2019\-.]\w+)*|[^\w\s]")
 """Letters and digits, joined by single apostrophes, hyphens or points inside; any other sign on its own."""
 
 

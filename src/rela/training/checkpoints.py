@@ -1,7 +1,7 @@
 """Checkpoints: model directories that also hold what training needs to go on.
 
-``checkpoints/step-NNNNNNN/`` has the files of a model directory, ``optimizer.safetensors`` and ``training.json``. Each is
-written beside its place and renamed when all of it is on disk; whatever else lies there was cut off and is not looked at.
+``checkpoints/step-NNNNNNN/`` has the files of a model directory, ``optimizer.safetensors`` and ``training.json``. Each
+is written beside its place and renamed when all of it is on disk; whatever else lies there was cut off and is ignored.
 """
 
 from __future__ import annotations

@@ -72,7 +72,9 @@ class _TokenLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *grads: Tensor
+    ) -> tuple[Tensor | None, Tensor | None, None, None]:
         d_rows, d_projection = ctx.saved_tensors
         factor = grads[0].to(d_rows.dtype)
         return d_rows * factor, d_projection * factor, None, None

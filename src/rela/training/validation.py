@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from rela.decoding.translator import Translator
+from rela.evaluation.bleu import corpus_bleu
 from rela.model.transformer import Transformer
 from rela.text.batches import BatchOptions, load_batch, make_batches
 from rela.text.store import Split, Tokenizers
@@ -61,8 +62,6 @@ class Validator:
         return total / num
 
     def _bleu(self, model: Transformer, world: World) -> float:
-        import sacrebleu
-
         sides = [
             [tokenizer.decode(sentences[i].tolist()) for i in range(world.rank, self._count, world.size)]
             for tokenizer, sentences in zip(self._tokenizers, self._split, strict=True)
@@ -72,4 +71,4 @@ class Validator:
         gathered = world.gather((translations, sides[1]))
         hypotheses = [text for part, _ in gathered for text in part]
         references = [text for _, part in gathered for text in part]
-        return sacrebleu.corpus_bleu(hypotheses, [references]).score
+        return corpus_bleu(hypotheses, [references], num_bootstrap=0).score
