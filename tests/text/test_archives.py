@@ -88,6 +88,13 @@ class TestKinds:
             unpack(path, tmp_path / "out")
         assert [child.name for child in tmp_path.iterdir()] == [name]
 
+    def test_cut_after_the_last_file(self, tmp_path: Path, name: str):
+        path = self.archive(tmp_path, name)
+        if name != "a.tar":  # whose end is padding
+            path.write_bytes(path.read_bytes()[:-3])
+            with pytest.raises(ValueError, match="damaged"):
+                unpack(path, tmp_path / "out", members=["training/x.de"])
+
     def test_too_large(self, tmp_path: Path, name: str):
         with pytest.raises(ValueError, match="expected at most 12 bytes when unpacked"):
             unpack(self.archive(tmp_path, name), tmp_path / "out", max_bytes=12)
@@ -101,6 +108,13 @@ class TestKinds:
             unpack(path, tmp_path / "inner" / "out")
         assert not (tmp_path / "inner" / "out").exists()
         assert not (tmp_path / "x").exists()
+
+
+def test_the_end_of_a_packed_archive_is_read(tmp_path: Path):
+    padded = tar_bytes(FILES) + bytes(2_000_000)
+    (tmp_path / "a.tgz").write_bytes(gzip.compress(padded)[:-3])
+    with pytest.raises(ValueError, match="damaged or cut"):
+        unpack(tmp_path / "a.tgz", tmp_path / "out")
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
@@ -124,6 +138,13 @@ def test_a_link_in_zip(tmp_path: Path):
 def test_the_same_file_twice(tmp_path: Path):
     (tmp_path / "a.tar").write_bytes(tar_bytes({"x": b"1", "./x": b"2"}))
     with pytest.raises(ValueError, match="twice"):
+        unpack(tmp_path / "a.tar", tmp_path / "out")
+
+
+@pytest.mark.parametrize("names", [("x", "x/y"), ("x/y", "x")])
+def test_a_file_and_a_folder_of_one_name(tmp_path: Path, names: tuple[str, str]):
+    (tmp_path / "a.tar").write_bytes(tar_bytes(dict.fromkeys(names, b"1")))
+    with pytest.raises(ValueError, match="expected a whole archive"):
         unpack(tmp_path / "a.tar", tmp_path / "out")
 
 

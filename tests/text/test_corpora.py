@@ -222,6 +222,7 @@ class TestFetched:
         assert fetch("made-en-de") == first
         swapped = fetch("made-de-en").splits
         assert pairs(swapped["test"]) == [("5", "five")]
+        assert [path.name for path in (tmp_path / "cache" / "corpora").iterdir()] == ["made-en-de"]
         kept = [path.name for path in (tmp_path / "cache" / "corpora" / "made-en-de").iterdir()]
         assert sorted(re.sub(r"-\w{8}$", "", name) for name in kept) == ["test", "test.lock", "train", "train.lock"]
 
@@ -295,13 +296,14 @@ def test_every_entry_of_the_registry_can_be_built(name: str, tmp_path: Path, mon
 
 class TestForms:
     def test_selection(self, tmp_path: Path):
-        (tmp_path / "x.de").write_text("".join(f"{'w ' * number}\n" for number in range(1, 11)))
-        (tmp_path / "x.en").write_text("".join(f"{number} v\n" for number in range(1, 11)))
+        lengths = [5, 5, 1, 2, 3, 6, 7, 4, 4, 4]
+        (tmp_path / "x.de").write_text("".join(f"{'w ' * length}\n" for length in lengths))
+        (tmp_path / "x.en").write_text("".join(f"line {number}\n" for number in range(10)))
         files = {"de": tmp_path / "x.de", "en": tmp_path / "x.en"}
         part = Part(name="x", sides={}, selection=Selection(start=1, stop=-2, words=(2, 6)))
         write_part(part, files, tmp_path / "out")
-        assert (tmp_path / "out.en").read_text().split("\n") == ["2 v", "3 v", "4 v", "5 v", "6 v", ""]
-        assert (tmp_path / "out.de").read_text().startswith("w w \nw w w \n")
+        assert (tmp_path / "out.en").read_text() == "line 1\nline 3\nline 4\nline 5\nline 7\n"
+        assert (tmp_path / "out.de").read_text().startswith("w w w w w \nw w \n")
 
     def test_selection_of_unequal_files(self, tmp_path: Path):
         (tmp_path / "x.de").write_text("a\n")

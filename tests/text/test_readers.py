@@ -170,6 +170,12 @@ class TestTsv:
         assert pairs == [Pair(2, "b", "B")]
         assert names(report) == {"too-long": ["x.tsv:1"]}
 
+    def test_a_column_that_is_cut_is_not_taken_for_a_short_one(self, tmp_path: Path):
+        data = b"a\t" + b"y" * (10 * 24 + 65_536) + b"\t12345678\n"
+        pairs, report = read(write_tsv(tmp_path, data, (1, 3)), max_chars=10)
+        assert pairs == []
+        assert names(report) == {"too-long": ["x.tsv:1"]}
+
     @given(data=anything)
     @reuse_folder
     def test_any_bytes(self, tmp_path: Path, data: bytes):

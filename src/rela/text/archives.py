@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import stat
 import tarfile
 import tempfile
@@ -21,7 +22,16 @@ _FREE_BYTES: Final = 1 << 26
 _RATIO: Final = 50
 """Text packs to a tenth or so; what unpacks to 50 times its size, and 64 MiB, is no text but a trap."""
 
-_DAMAGE: Final = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+_DAMAGE: Final = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,  # a packing that zipfile does not know
+    FileExistsError,  # the same name for a file and a folder
+    NotADirectoryError,
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ def unpack(
 
 
 def _unpack(archive: Path, folder: Path, members: set[str] | None, max_bytes: int) -> list[PurePosixPath]:
-    files: list[PurePosixPath] = []
+    files: dict[PurePosixPath, None] = {}  # in order, and quick to look up
     left = max_bytes
     with closing(_entries(archive)) as entries:
         for number, entry in enumerate(entries):
@@ -78,10 +88,10 @@ def _unpack(archive: Path, folder: Path, members: set[str] | None, max_bytes: in
                 raise ValueError(f"{archive}: expected each file once, got {entry.name} twice; get a sound archive")
             assert entry.stream is not None
             left -= _write(entry.stream, folder / path, left, archive, max_bytes)
-            files.append(path)
+            files[path] = None
     if missing := sorted((members or set[str]()) - {str(file) for file in files}):
         raise ValueError(f"{archive}: expected {', '.join(missing)} in it, got an archive without; it has changed")
-    return files
+    return list(files)
 
 
 def _check_entry(archive: Path, entry: _Entry, path: PurePosixPath) -> None:
