@@ -3,12 +3,14 @@
 Every kernel here equals the plain formula in outputs and gradients; the tests hold it to that.
 """
 
+from rela.attention.kernels.dropout import dropout_add
 from rela.attention.kernels.relu import Kernel, relu_attention
 from rela.attention.kernels.rms import rms_norm
 from rela.attention.kernels.select import (
     KernelChoice,
     attention_kernel,
     describe,
+    dropout_kernel,
     norm_kernel,
     takes_shifts,
     traced_or_transformed,
@@ -19,6 +21,8 @@ __all__ = [
     "KernelChoice",
     "attention_kernel",
     "describe",
+    "dropout_add",
+    "dropout_kernel",
     "norm_kernel",
     "relu_attention",
     "rms_norm",

@@ -540,3 +540,47 @@ void rela_rms_norm_backward(const float *grad, const float *x, const float *weig
         }
     }
 }
+
+/* ------------------------------------------------------------------ dropout on residual connections */
+
+typedef uint32_t uvec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+
+/* Two rounds of a 32-bit mixing function (Wellons' lowbias32), each with a key of its own. */
+INLINE uvec random_lanes(uint64_t first, uint32_t key, uint32_t other) {
+    uvec x;
+    for (int i = 0; i < LANES; i++) x[i] = (uint32_t)i;
+    x = (x + (uint32_t)first) ^ key;
+    for (int round = 0; round < 2; round++) {
+        x ^= x >> 16;
+        x *= 0x21F0AAADu;
+        x ^= x >> 15;
+        x *= 0xD35A2D97u;
+        x ^= x >> 15;
+        x ^= round ? 0u : other;
+    }
+    return x;
+}
+
+#define DROPOUT_BLOCK 4096 /* numbers that share their keys; far fewer than a 32-bit counter can tell apart */
+
+/* out = x + y / (1 - p) where y is kept, x where it is not; without x (NULL), 0 for it. The same seed keeps the same
+   places, so this is the backward pass as well. */
+void rela_dropout_add(const float *x, const float *y, float *out, int64_t count, uint64_t seed, double p,
+                      int64_t num_threads) {
+    const uint32_t limit = (uint32_t)(p * 4294967296.0);
+    const float gain = (float)(1.0 / (1.0 - p));
+    const int64_t blocks = (count + DROPOUT_BLOCK - 1) / DROPOUT_BLOCK;
+#pragma omp parallel for num_threads((int)num_threads) schedule(static)
+    for (int64_t block = 0; block < blocks; block++) {
+        const uint32_t key = random_at(seed, 2 * (uint64_t)block), other = random_at(seed, 2 * (uint64_t)block + 1);
+        const int64_t start = block * DROPOUT_BLOCK;
+        const int64_t end = start + DROPOUT_BLOCK < count ? start + DROPOUT_BLOCK : count;
+        for (int64_t k = start; k < end; k += LANES) {
+            const int64_t left = end - k < LANES ? end - k : LANES;
+            const ivec kept = (ivec)(random_lanes((uint64_t)(k - start), key, other) >= limit);
+            vec sum = pick(kept, load(y + k, left) * gain, (vec){0});
+            if (x) sum += load(x + k, left);
+            store(out + k, sum, left);
+        }
+    }
+}

@@ -108,6 +108,26 @@ class NativeNorm:
         return d_x, d_weight, None if gate is None else d_gate
 
 
+class NativeDropout:
+    """Dropout on residual connections by the compiled library."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+
+    def dropout_add(self, x: Tensor | None, y: Tensor, p: float, seed: int) -> Tensor:
+        """``x + dropout(y)``, or the dropout alone."""
+        x, y = None if x is None else _with_memory(x).contiguous(), _with_memory(y).contiguous()
+        output = torch.empty_like(y)
+        self._library.rela_dropout_add(
+            *_addresses(x, y, output),
+            ctypes.c_int64(y.numel()),
+            ctypes.c_uint64(seed),
+            ctypes.c_double(p),
+            _num_threads(),
+        )
+        return output
+
+
 def _check(failed: int) -> None:
     if failed:
         raise MemoryError("native attention kernel: expected a few hundred KiB of scratch memory a thread, got none")

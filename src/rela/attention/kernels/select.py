@@ -13,7 +13,8 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode  # pyright: 
 
 from rela.attention.kernels import build
 from rela.attention.kernels.blocked import BlockedKernel
-from rela.attention.kernels.native import MAX_HEAD_DIM, NativeKernel, NativeNorm
+from rela.attention.kernels.dropout import DropoutKernel
+from rela.attention.kernels.native import MAX_HEAD_DIM, NativeDropout, NativeKernel, NativeNorm
 from rela.attention.kernels.relu import Kernel
 from rela.attention.kernels.rms import ChunkedNorm, NormKernel
 
@@ -89,6 +90,14 @@ def norm_kernel(x: Tensor, *parameters: Tensor) -> NormKernel | None:
         return None
     library = _native_library() if x.dtype == torch.float32 else None
     return ChunkedNorm() if library is None else NativeNorm(library)
+
+
+def dropout_kernel(*tensors: Tensor) -> DropoutKernel | None:
+    """The kernel for dropout on residual connections; None: torch's own."""
+    if not all(tensor.dtype == torch.float32 for tensor in tensors) or not _eager_cpu(*tensors):
+        return None
+    library = _native_library()
+    return None if library is None else NativeDropout(library)
 
 
 def _unfit(reason: str) -> str:
