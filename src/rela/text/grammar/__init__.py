@@ -1,0 +1,8 @@
+"""The built-in corpus: English-German sentence pairs with gold word alignments and tags, from a grammar and a lexicon."""
+
+from .corpus import write_corpus as write_corpus
+from .pairs import GrammarPair as GrammarPair
+from .pairs import generate as generate
+from .splits import SPLITS as SPLITS
+from .splits import Combination as Combination
+from .splits import held_out_combinations as held_out_combinations

@@ -1,0 +1,236 @@
+"""Verb complexes: everything verbal of a clause, in pieces that the clause puts in their places.
+
+English comes as auxiliary, negation and main verb (*does* - *not* - *turn on*), German as finite verb, reflexive pronoun,
+*gerade*, negation and the end of the clause (*schaltet* - - - *nicht* - *ein*). In a verb-final clause the finite verb
+stands at the end too. The German tense is a function of the English one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .german import AUXILIARIES, REFLEXIVE
+from .lexicon import Tokens, Verb
+from .links import encode
+
+(
+    PRESENT, PAST, PERFECT, PLUPERFECT, FUTURE, PROGRESSIVE,
+    CAN, COULD, MUST, HAVE_TO, HAD_TO, WANT, WANTED, SHOULD, MAY, WOULD_LIKE,
+    PASSIVE_PRESENT, PASSIVE_PAST, PASSIVE_PERFECT, PASSIVE_FUTURE, PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD,
+    INFINITIVE,
+) = range(24)  # fmt: skip
+MODALS = frozenset({CAN, COULD, MUST, HAVE_TO, HAD_TO, WANT, WANTED, SHOULD, MAY, WOULD_LIKE})
+PERFECTS = frozenset({PERFECT, PLUPERFECT})
+POSITIVE, NOT, NO, NEVER = range(4)
+"""Polarity: *not* is *nicht*; under `NO` it goes into the object's *kein*."""
+MAIN, QUESTION, FINAL = range(3)
+"""Orders: English subject first; English auxiliary first; German verb last."""
+
+_MODAL_WORDS = {
+    CAN: ("can", "können"),
+    COULD: ("could", "konnten"),
+    MUST: ("must", "müssen"),
+    SHOULD: ("should", "sollten"),
+    MAY: ("may", "dürfen"),
+    PASSIVE_CAN: ("can", "können"),
+    PASSIVE_MUST: ("must", "müssen"),
+    PASSIVE_SHOULD: ("should", "sollten"),
+}
+_BE = ("am", "are", "is", "are", "are", "are")
+_WAS = ("was", "were", "was", "were", "were", "were")
+_TAIL_TAGS = {"asleep": "ADJ", "goodbye": "NOUN", "care": "NOUN", "love": "NOUN", "forward": "ADV", "away": "ADV"}
+_TAIL_TAGS |= {"along": "ADV", "back": "ADV"}
+
+
+class Word(NamedTuple):
+    """A word, its tag and its part in the complex: links join equal parts, see `_PARTNERS`."""
+
+    text: str
+    tag: str
+    part: str
+
+
+# Parts. English: verb v, particle t, auxiliary a, second auxiliary b, *do* d, *be* of the progressive g, *to* o, *not* n.
+# German: verb v, prefix x, auxiliary a, second auxiliary b, reflexive r, *gerade* e, *zu* o, *nicht* n.
+_SURE = {("v", "v"), ("a", "a"), ("b", "b"), ("n", "n"), ("o", "z")}
+_POSSIBLE = {("g", "v"), ("g", "e"), ("v", "r"), ("o", "v")}
+
+
+class Group(NamedTuple):
+    """The links between two pieces, one of each side, counted from 0 among those of the complex."""
+
+    english: int
+    german: int
+    links: tuple[int, ...]
+
+
+class Complex(NamedTuple):
+    """The pieces and the links between them."""
+
+    auxiliary: Tokens
+    negation: Tokens
+    main: Tokens
+    finite: Tokens
+    reflexive: Tokens
+    adverb: Tokens
+    german_negation: Tokens
+    end: Tokens
+    groups: tuple[Group, ...]
+
+
+def get_complex(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Complex:
+    """The complex of these choices, built on first use."""
+    key = ((tense * 6 + person) * 4 + polarity) * 3 + order
+    found = verb.forms.get(key)
+    if found is None:
+        found = verb.forms[key] = _build(verb, tense, person, polarity, order)
+    return found
+
+
+def _english(verb: Verb, tense: int, person: int, support: bool) -> tuple[list[Word], list[Word]]:
+    """The operator, before *not*, and the rest."""
+    forms = verb.english
+    copula = verb.frame in {"copula", "existential"}
+    tag = "AUX" if verb.frame == "copula" else "VERB"
+    tail = [Word(word, _TAIL_TAGS.get(word, "ADP"), "t") for word in forms.tail]
+    third = person == 2
+
+    def main(text: str) -> list[Word]:
+        return [Word(text, tag, "v"), *tail]
+
+    base = main(forms.base)
+    to = Word("to", "PART", "o")
+    have = Word("has" if third else "have", "AUX", "a")
+    if copula and tense in {PRESENT, PAST}:
+        return main((_BE if tense == PRESENT else _WAS)[person]), []
+    if tense in {PRESENT, PAST}:
+        if support:
+            return [Word("did" if tense == PAST else "does" if third else "do", "AUX", "d")], base
+        return [], main(forms.past if tense == PAST else forms.third if third else forms.base)
+    if tense in {HAVE_TO, HAD_TO, WANT, WANTED}:
+        word = "have" if tense in {HAVE_TO, HAD_TO} else "want"
+        past = tense in {HAD_TO, WANTED}
+        if support:
+            return [Word("did" if past else "does" if third else "do", "AUX", "d")], [
+                Word(word, "VERB", "a"),
+                to,
+                *base,
+            ]
+        finite = {"have": ("had", "has"), "want": ("wanted", "wants")}[word]
+        text = finite[0] if past else finite[1] if third else word
+        return [], [Word(text, "VERB", "a"), to, *base]
+    if tense == WOULD_LIKE:
+        return [Word("would", "AUX", "a")], [Word("like", "VERB", "a"), to, *base]
+    if tense in {PERFECT, PLUPERFECT}:
+        return [have if tense == PERFECT else Word("had", "AUX", "a")], main(forms.participle)
+    if tense == FUTURE:
+        return [Word("will", "AUX", "a")], base
+    if tense == PROGRESSIVE:
+        return [Word(_BE[person], "AUX", "g")], main(forms.gerund)
+    if tense in {PASSIVE_PRESENT, PASSIVE_PAST}:
+        return [Word((_BE if tense == PASSIVE_PRESENT else _WAS)[person], "AUX", "a")], main(forms.participle)
+    if tense == PASSIVE_PERFECT:
+        return [have], [Word("been", "AUX", "b"), *main(forms.participle)]
+    if tense == PASSIVE_FUTURE:
+        return [Word("will", "AUX", "a")], [Word("be", "AUX", "b"), *main(forms.participle)]
+    if tense == INFINITIVE:
+        return [], [to, *base]
+    modal = Word(_MODAL_WORDS[tense][0], "AUX", "a")
+    if tense in {PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD}:
+        return [modal], [Word("be", "AUX", "b"), *main(forms.participle)]
+    return [modal], base
+
+
+def _german(verb: Verb, tense: int, person: int, forbidden: bool) -> tuple[Word, list[Word]]:
+    """The finite verb, and what stands before it in a verb-final clause."""
+    forms = verb.conjugation
+    tag = "AUX" if verb.frame == "copula" else "VERB"
+
+    def auxiliary(name: str) -> Word:
+        return Word(AUXILIARIES[name][person], "AUX", "a")
+
+    participle = Word(forms.participle, tag, "v")
+    infinitive = Word(forms.infinitive, tag, "v")
+    passive = [participle, Word("werden", "AUX", "b")]
+    if tense in {PRESENT, PAST, PROGRESSIVE}:
+        finite = Word((forms.past if tense == PAST else forms.present)[person], tag, "v")
+        return finite, [Word(forms.prefix, "ADP", "x")] if forms.prefix else []
+    if tense == PERFECT:
+        return auxiliary("sein" if verb.sein else "haben"), [participle]
+    if tense == PLUPERFECT:
+        return auxiliary("waren" if verb.sein else "hatten"), [participle]
+    if tense == PASSIVE_PRESENT:
+        return auxiliary("werden"), [participle]
+    if tense == PASSIVE_PAST:
+        return auxiliary("wurden"), [participle]
+    if tense == PASSIVE_PERFECT:
+        return auxiliary("sein"), [participle, Word("worden", "AUX", "b")]
+    if tense == PASSIVE_FUTURE:
+        return auxiliary("werden"), passive
+    names = {FUTURE: "werden", WANT: "wollen", WANTED: "wollten", HAVE_TO: "müssen", HAD_TO: "mussten"}
+    names[WOULD_LIKE] = "möchten"
+    name = names.get(tense) or _MODAL_WORDS[tense][1]
+    if forbidden and name == "müssen" and tense != HAVE_TO:
+        name = "dürfen"  # what one must not do, "darf man nicht"
+    return auxiliary(name), passive if tense in {PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD} else [infinitive]
+
+
+def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Complex:
+    negated = polarity in {NOT, NO}
+    operator, rest = _english(verb, tense, person, support=negated or order == QUESTION)
+    negation = [Word("never" if polarity == NEVER else "not", "ADV" if polarity == NEVER else "PART", "n")]
+    if polarity == POSITIVE:
+        negation = []
+    german_negation = [Word("nie" if polarity == NEVER else "nicht", negation[0].tag, "n")] if negation else []
+    if polarity == NO:
+        german_negation = []
+    finite: list[Word] = []
+    if tense == INFINITIVE:
+        *zu, text = verb.conjugation.to_infinitive
+        end = [*(Word(word, "PART", "z") for word in zu), Word(text, "VERB", "v")]
+    else:
+        word, end = _german(verb, tense, person, negated)
+        if order != FINAL:
+            finite = [word]
+        elif end and end[-1].part == "x":
+            end = [Word(end[-1].text + word.text, word.tag, "v")]
+        else:
+            end = [*end, word]
+    reflexive = [Word(REFLEXIVE[person], "PRON", "r")] if verb.reflexive else []
+    adverb = [Word("gerade", "ADV", "e")] if tense == PROGRESSIVE else []
+    english_pieces = (operator, negation, rest)
+    german_pieces = (finite, reflexive, adverb, german_negation, end)
+    tokens = [tuple((word.text, word.tag) for word in piece) for piece in (*english_pieces, *german_pieces)]
+    return Complex(*tokens, _link(english_pieces, german_pieces))
+
+
+def _link(english: tuple[list[Word], ...], german: tuple[list[Word], ...]) -> tuple[Group, ...]:
+    parts = {word.part for piece in german for word in piece}
+    particle = any(word.part == "t" for piece in english for word in piece)
+    found: list[Group] = []
+    for e, own in enumerate(english):
+        for d, foreign in enumerate(german):
+            kinds = {
+                (i, j): _kind(first.part, second.part, parts, particle)
+                for i, first in enumerate(own)
+                for j, second in enumerate(foreign)
+            }
+            links = tuple(encode(i, j, sure) for (i, j), sure in kinds.items() if sure is not None)
+            if links:
+                found.append(Group(e, d, links))
+    return tuple(found)
+
+
+def _kind(own: str, foreign: str, parts: set[str], particle: bool) -> bool | None:
+    """Sure, possible or no link between two parts; ``parts`` are those on the German side."""
+    if (own, foreign) in _SURE:
+        return True
+    if own == "d":  # *do* carries what the German finite verb carries
+        return False if foreign == ("a" if "a" in parts else "v") else None
+    if own == "t":
+        return True if foreign == ("x" if "x" in parts else "v") else None
+    if (own, foreign) == ("v", "x"):
+        return not particle
+    if (own, foreign) == ("o", "v") and "z" in parts:
+        return None
+    return False if (own, foreign) in _POSSIBLE else None

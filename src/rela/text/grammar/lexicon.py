@@ -1,0 +1,123 @@
+"""The lexicon as objects: nouns, verbs and adjectives read from their tables, with all forms worked out."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from .adjectives import ADJECTIVES, DOMAINS
+from .english import EnglishVerb, takes_an, with_s
+from .german import GENDERS, PLURAL, Conjugation, decline_noun
+from .nouns import NOUNS, UNIONS
+from .verbs import VERBS
+
+Words = tuple[str, ...]
+Token = tuple[str, str]
+"""A word and its tag."""
+Tokens = tuple[Token, ...]
+
+
+class Noun:
+    """One noun in both languages. ``english`` and ``german`` are by number (0 singular, 1 plural); mass nouns lack 1."""
+
+    __slots__ = ("adjectives", "an", "cls", "english", "entries", "gender", "german", "human", "key", "mass")
+
+    def __init__(self, cls: str, line: str) -> None:
+        left, right = (side.strip() for side in line.split("|"))
+        singular, _, plural = left.partition("/")
+        gender, word, genitive, many = right.split()
+        self.key = singular
+        self.cls = cls
+        self.human = cls in {"person", "kin"}
+        self.mass = many == "-"
+        self.gender = GENDERS.index(gender)
+        self.german = decline_noun(word, genitive, many)
+        one = tuple(singular.split("_"))
+        self.english = (one, tuple(plural.split("_")) if plural else (*one[:-1], with_s(one[-1])))
+        self.an = takes_an(one[0])
+        self.adjectives: tuple[Adjective, ...] = ()
+        self.entries: dict[int, object] = {}
+
+    def agreement(self, number: int) -> int:
+        """The column of the tables of endings."""
+        return PLURAL if number else self.gender
+
+
+class Adjective:
+    """One adjective; ``german`` holds the attributive form for each ending."""
+
+    __slots__ = ("an", "comparative", "domains", "english", "german", "german_comparative", "predicative", "token")
+
+    def __init__(self, line: str) -> None:
+        left, right, self.domains = (side.strip() for side in line.split("|"))
+        self.english, _, comparative = left.partition("/")
+        forms, german_comparative = right.split()
+        self.predicative, _, stem = forms.partition("/")
+        stem = stem or self.predicative
+        self.token: Token = (self.english, "ADJ")
+        self.german: dict[str, Token] = {ending: (stem + ending, "ADJ") for ending in ("e", "en", "em", "er", "es")}
+        self.comparative: Words = (comparative,) if comparative else ("more", self.english)
+        self.german_comparative = "" if german_comparative == "-" else german_comparative
+        self.an = takes_an(self.english)
+
+
+class Verb:
+    """One verb in one frame. ``forms`` remembers the verb complexes that were built."""
+
+    __slots__ = (
+        "case", "conjugation", "english", "forms", "frame", "key", "object_class", "passive", "preposition",
+        "reflexive", "sein", "stative", "subject_class",
+    )  # fmt: skip
+
+    def __init__(self, frame: str, line: str) -> None:
+        english, german, arguments, *flags = (part.strip() for part in line.replace(" | ", "\t").split("\t"))
+        marks = set(flags[0].split()) if flags else set[str]()
+        self.frame = frame
+        self.english = EnglishVerb(english.split())
+        self.conjugation = Conjugation(german.split())
+        self.key = f"{english.split()[0]}={self.conjugation.infinitive}"
+        self.subject_class, _, wanted = (part.strip() for part in arguments.partition(">"))
+        self.preposition: tuple[str, str] = ("", "")
+        self.case = ""
+        if frame == "prepositional":
+            own, foreign, wanted = wanted.split()
+            word, self.case = foreign.split("+")
+            self.preposition = ("" if own == "-" else own, word)
+        self.object_class = wanted
+        self.sein = "s" in marks
+        self.reflexive = "refl" in marks
+        self.stative = "st" in marks
+        self.passive = frame == "transitive" and "np" not in marks
+        self.forms: dict[int, object] = {}
+
+
+class Lexicon(NamedTuple):
+    """All open-class words. ``nouns`` by class, unions of classes included; ``verbs`` by frame."""
+
+    nouns: dict[str, tuple[Noun, ...]]
+    verbs: dict[str, tuple[Verb, ...]]
+    adjectives: tuple[Adjective, ...]
+
+
+def _lines(table: str) -> list[str]:
+    return [line.strip() for line in table.strip().splitlines()]
+
+
+@cache
+def load_lexicon() -> Lexicon:
+    """Reads the tables, once."""
+    adjectives = tuple(Adjective(line) for line in _lines(ADJECTIVES))
+    nouns = {cls: tuple(Noun(cls, line) for line in _lines(table)) for cls, table in NOUNS.items()}
+    for cls, members in nouns.items():
+        fitting = tuple(adjective for adjective in adjectives if DOMAINS[cls] in adjective.domains)
+        for noun in members:
+            noun.adjectives = fitting
+    for union, classes in UNIONS.items():
+        nouns[union] = tuple(noun for cls in classes for noun in nouns[cls])
+    verbs = {frame: tuple(Verb(frame, line) for line in _lines(table)) for frame, table in VERBS.items()}
+    return Lexicon(nouns, verbs, adjectives)
+
+
+def classes_of(wanted: str) -> tuple[str, ...]:
+    """The plain classes behind the name of a class or of a union of classes."""
+    return UNIONS.get(wanted, (wanted,))

@@ -1,0 +1,204 @@
+"""Sentences drawn at random: one clause, or two joined by a conjunction, a question, an infinitive group."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from .clauses import AMBIGUOUS, FREELY, IN_PAST, IN_PRESENT, IN_QUESTION, Writer
+from .closed import (
+    AND,
+    BUT,
+    COMMA,
+    FIRST_CLAUSE,
+    IN_ORDER,
+    INFINITIVE_GROUP,
+    IT,
+    LATER_CLAUSE,
+    THERE,
+    TIMES,
+    WHAT,
+    WHEN,
+    WHERE,
+    WHO,
+    WHOM,
+    WHY,
+)  # fmt: skip
+from .complexes import MAIN, NOT, PAST, PERFECT, PLUPERFECT, POSITIVE, PRESENT, QUESTION, get_complex
+from .german import ACCUSATIVE
+from .lexicon import Verb
+from .nominals import KNOWN, NO_NOMINAL, Nominal
+from .phrases import NOTHING, Phrase, join
+from .plans import ASKED, DEFINITE, INVERTED, PRONOUN, SUBJECT_FIRST, VERB_FINAL, assemble, get_plan
+from .pools import ANY, Pools
+
+_KINDS = (
+    ("statement",) * 46 + ("later",) * 12 + ("first",) * 7 + ("coordination",) * 4 + ("question",) * 8 + ("that",) * 7
+    + ("infinitive",) * 6 + ("predication",) * 5 + ("there",) * 3 + ("it",) * 2
+)  # fmt: skip
+_REASONS = ("because", "because", "although", "before", "while", "until")
+_FIRST = ("because", "although", "if", "when", "before", "while", "after")
+_MATRIX_TENSES = (PRESENT, PRESENT, PAST, PAST, PAST, PERFECT)
+
+
+class Author(Writer):
+    """Writes whole sentences."""
+
+    def write(self) -> tuple[Phrase, str]:
+        """A sentence without its final mark, and the mark."""
+        self.used.clear()
+        kind = _KINDS[int(self.random() * 100)]
+        if kind == "statement":
+            return self.write_clause(SUBJECT_FIRST, last=True), "."
+        if kind == "question":
+            return self._write_question(), "?"
+        return getattr(self, f"_write_{kind}")(), "."
+
+    def _write_later(self) -> Phrase:
+        """Main clause, then subordinate clause."""
+        chance = self.random()
+        tenses = IN_PAST if self.random() < 0.55 else IN_PRESENT
+        if chance < 0.15:
+            main = self.write_clause(SUBJECT_FIRST, tense=PAST)
+            return join(main, self.write_clause(VERB_FINAL, LATER_CLAUSE["after"], tense=PLUPERFECT, timeless=True))
+        if chance < 0.3:
+            word = "when" if tenses is IN_PAST else "if"
+        else:
+            word = self.pick(_REASONS)
+        main = self.write_clause(SUBJECT_FIRST, NOTHING, tenses)
+        if chance > 0.75:
+            return join(main, self.write_predication(VERB_FINAL, LATER_CLAUSE["because"], tenses))
+        return join(main, self.write_clause(VERB_FINAL, LATER_CLAUSE[word], tenses, timeless=True))
+
+    def _write_first(self) -> Phrase:
+        """Subordinate clause, then main clause, whose verb comes first in German."""
+        word = self.pick(_FIRST)
+        tenses = IN_PAST if word == "when" or (word != "if" and self.random() < 0.5) else IN_PRESENT
+        opening = FIRST_CLAUSE[word]
+        if word == "after":
+            tenses = IN_PAST
+            first = self.write_clause(VERB_FINAL, opening, tense=PLUPERFECT, timeless=True)
+        elif self.random() < 0.2:
+            first = self.write_predication(VERB_FINAL, opening, tenses)
+        else:
+            first = self.write_clause(VERB_FINAL, opening, tenses, timeless=True)
+        return join(first, COMMA, self.write_clause(INVERTED, NOTHING, tenses, timeless=True))
+
+    def _write_coordination(self) -> Phrase:
+        tenses = IN_PAST if self.random() < 0.5 else IN_PRESENT
+        first = self.write_clause(SUBJECT_FIRST, NOTHING, tenses)
+        return join(first, self.write_clause(SUBJECT_FIRST, BUT if self.random() < 0.6 else AND, tenses))
+
+    def _write_that(self) -> Phrase:
+        """A verb of saying or thinking, and what is said."""
+        asked = self.random() < 0.25
+        tense = self.pick(_MATRIX_TENSES)
+        verb = self.pick(self.pools.verbs["interrogative" if asked else "clausal", ""])
+        subject = self.draw_subject("human", known=True, past=tense == PAST)
+        negated = (asked and verb.stative) or self.random() < 0.08
+        main = self._write_bare(verb, tense, subject, NOT if negated else POSITIVE)
+        if not asked and self.random() < 0.15:
+            tenses = IN_PAST if tense == PAST else IN_PRESENT
+            return join(main, self.write_predication(VERB_FINAL, LATER_CLAUSE["that"], tenses))
+        tenses = IN_PAST if tense == PAST else FREELY
+        return join(main, self.write_clause(VERB_FINAL, LATER_CLAUSE["whether" if asked else "that"], tenses))
+
+    def _write_bare(
+        self, verb: Verb, tense: int, subject: Nominal, polarity: int, complement: Phrase = NOTHING
+    ) -> Phrase:
+        """A main clause of subject, verb and complement."""
+        complex_ = get_complex(verb, tense, subject.person, polarity, MAIN)
+        return assemble(_PLAIN, complex_, subject=subject.phrase, complement=complement)
+
+    def _write_infinitive(self) -> Phrase:
+        """An infinitive group with *zu*, or *um ... zu*."""
+        purpose = self.random() < 0.35
+        tense = self.pick((PRESENT, PAST) if purpose else _MATRIX_TENSES)
+        subject = self.draw_subject("human", known=True, past=tense == PAST)
+        verb = self.pick(self.pools.verbs["motion" if purpose else "infinitival", ANY])
+        complement = self._draw_direction() if purpose else NOTHING
+        main = self._write_bare(verb, tense, subject, POSITIVE, complement)
+        opening = IN_ORDER if purpose else INFINITIVE_GROUP
+        return join(main, self.write_clause(VERB_FINAL, opening, infinitive_of=subject.person, timeless=True))
+
+    def _write_predication(self) -> Phrase:
+        return self.write_profession(SUBJECT_FIRST) if self.random() < 0.3 else self.write_predication(SUBJECT_FIRST)
+
+    def _write_there(self) -> Phrase:
+        """*there is* and *es gibt*, whose German verb does not agree with what there is."""
+        tense = PRESENT if self.random() < 0.5 else PAST
+        what = self.draw_nominal(self.pick(_FOUND), ACCUSATIVE, _THERE)
+        complex_ = get_complex(existential(), tense, what.person, POSITIVE, MAIN)
+        place = self._draw_location("inside")
+        return assemble(_PLAIN, complex_, subject=THERE, direct=what.phrase, place=place)
+
+    def _write_it(self) -> Phrase:
+        """*He sold the car because it was old*: the German pronoun has the gender of the noun it stands for."""
+        tense = PRESENT if self.random() < 0.4 else PAST
+        verb = self.pick(_about_things(self.pools))
+        singular = tense == PAST and verb.english.base in AMBIGUOUS
+        subject = self.draw_subject("human", known=True, singular=singular, past=tense == PAST)
+        direct = self.draw_nominal(verb.object_class, ACCUSATIVE, KNOWN, number=0)
+        assert direct.noun is not None
+        complex_ = get_complex(verb, tense, subject.person, POSITIVE, MAIN)
+        main = assemble(_PLAIN, complex_, subject=subject.phrase, direct=direct.phrase)
+        it = Nominal(IT[direct.noun.gender], 2, PRONOUN, None, 0, "")
+        tenses = IN_PAST if tense == PAST else IN_PRESENT
+        return join(main, self.write_predication(VERB_FINAL, LATER_CLAUSE["because"], tenses, it, direct.noun))
+
+    def _write_question(self) -> Phrase:
+        chance = self.random()
+        if chance < 0.4:
+            return self.write_clause(ASKED)
+        if chance < 0.6:
+            return self.write_clause(ASKED, WHY if chance < 0.5 else WHEN, IN_QUESTION, timeless=True)
+        tense = self.pick(IN_QUESTION.active)
+        verb = self._draw_verb("transitive", tense, ASKED)
+        if chance < 0.7:
+            direct = self.draw_object(verb.object_class, ACCUSATIVE, 2)
+            complex_ = get_complex(verb, tense, 2, POSITIVE, MAIN)
+            plan = get_plan(SUBJECT_FIRST, direct.what, False, False, False, False)
+            time = self._draw_time(tense)
+            return assemble(plan, complex_, subject=WHO, direct=direct.phrase, time=time)
+        subject = self.draw_subject(verb.subject_class, known=True, past=tense == PAST)
+        complex_ = get_complex(verb, tense, subject.person, POSITIVE, QUESTION)
+        direct = NO_NOMINAL
+        if chance < 0.85:
+            opening = WHOM[ACCUSATIVE] if verb.object_class in {"human", "being"} else WHAT
+        elif chance < 0.93:
+            opening = self.draw_nominal(verb.object_class, ACCUSATIVE, _WHICH).phrase
+        else:
+            opening = WHERE
+            direct = self.draw_object(verb.object_class, ACCUSATIVE, subject.person)
+        plan = get_plan(ASKED, direct.what, False, False, False, False)
+        time = self._draw_time(tense)
+        return assemble(plan, complex_, opening, subject.phrase, direct=direct.phrase, time=time)
+
+    def _draw_time(self, tense: int) -> Phrase:
+        return self.pick(TIMES[tense]) if TIMES[tense] and self.random() < 0.5 else NOTHING
+
+
+_PLAIN = get_plan(SUBJECT_FIRST, DEFINITE, False, False, False, False)
+_FOUND = ("being", "visible", "goods", "furniture", "meal", "object")
+_WHICH = {"one": ("which",), "more": ("which",), "kin": ("which",), "kins": ("which",), "mass": ("which",)}
+_THERE = {
+    "one": ("a", "a", "a", "a", "no"),
+    "more": ("two", "three", "four", "many", "several", "some", "no", "bare"),
+    "kin": ("a", "no"),
+    "kins": ("two", "three", "many", "no"),
+    "mass": ("bare", "bare", "no"),
+}
+
+
+@cache
+def existential() -> Verb:
+    """*there is*: the German verb stays in the third person singular."""
+    verb = Verb("existential", "be was been | geben gibst gibt gab gegeben | human | st")
+    verb.conjugation.present = ("gibt",) * 6
+    verb.conjugation.past = ("gab",) * 6
+    return verb
+
+
+@cache
+def _about_things(pools: Pools) -> tuple[Verb, ...]:
+    living = {"human", "being", "animal", "visible", "portrait", "admired", "part", "plant"}
+    return tuple(verb for verb in pools.verbs["transitive", ANY] if verb.object_class not in living)
