@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rela.cli import average, bench, doctor, evaluate, flops, prepare, train, translate
+from rela.cli import average, bench, bench_train, demo, doctor, evaluate, flops, prepare, train, translate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +20,7 @@ class Command:
 
 
 COMMANDS: list[Command] = [
+    Command(name="demo", run=demo.demo, example="rela demo --attention softmax --json demo.json"),
     Command(
         name="prepare",
         run=prepare.prepare,
@@ -36,6 +37,11 @@ COMMANDS: list[Command] = [
         name="bench attention",
         run=bench.attention,
         example="rela bench attention --lengths 32,128,512 --json speed.json",
+    ),
+    Command(
+        name="bench train",
+        run=bench_train.train,
+        example="rela bench train --store runs/multi30k-store --joeynmt joeynmt/bin/python",
     ),
     Command(
         name="evaluate",

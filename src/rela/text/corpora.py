@@ -26,7 +26,7 @@ FetchProgress = Callable[[str, int, int | None], None]
 """Called with the address of a file, the bytes that are here and the bytes of all of it, if known."""
 
 GRAMMAR_SEED: Final = 1
-GRAMMAR_SIZES: Final = {"train": 50_000, "dev": 1_000, "test": 1_000, "test-compositional": 1_000}
+GRAMMAR_SIZES: Final = {"train": 100_000, "dev": 1_000, "test": 1_000, "test-compositional": 1_000}
 
 _SUFFIXES: Final = ("", ".gz", ".xz", ".zst")
 

@@ -61,6 +61,14 @@ def _step_of(line: str) -> float:
         return float("inf")
 
 
+def read_status(run: Path) -> str | None:
+    """How a run stands, as far as its folder says; None if it says nothing."""
+    try:
+        return json.loads((run / STATUS_FILE).read_text(encoding="utf-8"))["status"]
+    except (OSError, ValueError, KeyError):
+        return None
+
+
 def read_log(run: Path) -> list[dict[str, Any]]:
     """All events of a run."""
     lines = (run / LOG_FILE).read_text(encoding="utf-8").split("\n")

@@ -1,0 +1,198 @@
+"""The demo: the built-in corpus, a small model trained on it, its translations and what they are worth."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from rela._files import write_text
+from rela.alignment.errors import GoldLinks, alignment_error_rate
+from rela.alignment.links import Alignment, align
+from rela.decoding.translator import Translator
+from rela.evaluation.bleu import corpus_bleu
+from rela.evaluation.score import BleuScore
+from rela.text.grammar import GrammarPair, generate, write_corpus
+from rela.text.prepare import PrepareOptions, prepare
+from rela.text.readers import PairSource
+from rela.training import trainer
+from rela.training.averaging import average_run
+from rela.training.config import TrainConfig, to_config
+from rela.training.journal import read_status
+from rela.training.trainer import Reporter
+from rela.training.world import World
+
+LANGUAGES: Final = ("en", "de")
+TEST_SPLITS: Final = ("test", "test-compositional")
+_TEST_PAIRS: Final = 1000
+_DEV_PAIRS: Final = 400
+_SHOWN: Final = 6
+_DONE_FILE: Final = "demo.done"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoSize:
+    """How much is made and learned."""
+
+    train_pairs: int = 100_000
+    merges: int = 3_000
+    tokens: int = 2_000_000
+
+
+class Shown(NamedTuple):
+    """A translation to look at: its words, those of the reference text, and the links."""
+
+    source: str
+    reference: str
+    translation: str
+    alignment: Alignment
+
+
+class DemoResult(NamedTuple):
+    """What the demo found out."""
+
+    bleu: dict[str, BleuScore]
+    aer: float
+    aer_layer: int
+    shown: list[Shown]
+    parameters: int
+    seconds: float
+    run: Path
+
+    def to_json(self, attention: str) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "bleu": self.bleu["test"].score,
+            "bleu_compositional": self.bleu["test-compositional"].score,
+            "seconds": self.seconds,
+            "model": str(self.run / "model"),
+            "attention": attention,
+            "parameters": self.parameters,
+            "aer": self.aer,
+            "signatures": {
+                "bleu": self.bleu["test"].signature,
+                "aer": f"AER|gold:grammar-test|attention:{attention}|layer:{self.aer_layer + 1}(dev)|head:mean|"
+                "shift:yes|level:word",
+            },
+            "translations": [
+                {
+                    "source": shown.source,
+                    "translation": shown.translation,
+                    "reference": shown.reference,
+                    "links": shown.alignment.links,
+                }
+                for shown in self.shown
+            ],
+        }
+
+
+def demo_config(store: Path, attention: str, size: DemoSize, seed: int) -> TrainConfig:
+    """The training of the demo: a tiny model that sees the corpus about once and a half."""
+    data = {
+        "store": str(store),
+        "seed": seed,
+        "model": {"size": "tiny", "dropout": 0.0, "attention_dropout": 0.0, "attention": attention},
+        "batch": {"tokens": 1500, "update_tokens": 1500},
+        "rate": {"schedule": "linear", "warmup": 200, "peak": 4e-3},
+        "budget": {"tokens": size.tokens},
+        "validation": {"every": 400, "bleu": False},
+        "checkpoints": {"every": 100, "keep_last": 1, "average": 1},
+    }
+    return to_config(data, "the demo")
+
+
+def run_demo(
+    run: Path, attention: str, reporter: Reporter, say: Say, *, size: DemoSize | None = None, seed: int = 1
+) -> DemoResult:
+    """Make, train, translate, evaluate. One that was cut off goes on; one that was finished is made anew."""
+    size = size or DemoSize()
+    began = time.monotonic()
+    _clear_if_done(run, say)
+    store = run / "store"
+    _make_store(run, store, size, say)
+    config = demo_config(store, attention, size, seed)
+    _train(config, run / "training", reporter)
+    average_run(run / "training", 1, run / "model")
+    translator = Translator.load(run / "model")
+    layer = _choose_layer(translator)
+    bleu: dict[str, BleuScore] = {}
+    shown: list[Shown] = []
+    aer = 0.0
+    for split in TEST_SPLITS:
+        say(f"translating {_TEST_PAIRS:,} sentences of {split}")
+        pairs = list(generate(split, count=_TEST_PAIRS))
+        texts = [found.text for found in translator.translate([pair.source for pair in pairs])]
+        bleu[split] = corpus_bleu(texts, [[pair.target for pair in pairs]])
+        shown += _show(translator, pairs, texts, layer)
+        if split == "test":
+            aer = _error_rate(translator, pairs, layer)
+    write_text(run / _DONE_FILE, attention + "\n")
+    seconds = time.monotonic() - began
+    return DemoResult(bleu, aer, layer, shown, translator.model.num_parameters(), seconds, run)
+
+
+def _clear_if_done(run: Path, say: Say) -> None:
+    done = run / _DONE_FILE
+    started = run / "training" / trainer.CONFIG_FILE
+    if done.exists():
+        shutil.rmtree(run)
+    elif started.exists():
+        say(f"going on with {run}, which was cut off")
+    run.mkdir(parents=True, exist_ok=True)
+
+
+def _make_store(run: Path, store: Path, size: DemoSize, say: Say) -> None:
+    if store.exists():
+        return
+    say(f"making {size.train_pairs:,} English-German sentence pairs with the built-in grammar")
+    counts = {"train": size.train_pairs, "dev": _DEV_PAIRS, **dict.fromkeys(TEST_SPLITS, _TEST_PAIRS)}
+    corpus = run / "corpus"
+    write_corpus(corpus, counts=counts)
+    sources = {
+        split: [PairSource.files(*(corpus / f"{split}.{language}" for language in LANGUAGES))]
+        for split in ("train", "dev")
+    }
+    say(f"learning {size.merges:,} subwords, encoding")
+    prepare(sources, LANGUAGES, store, PrepareOptions(merges=size.merges))
+
+
+def _train(config: TrainConfig, folder: Path, reporter: Reporter) -> None:
+    world = World()
+    if (folder / trainer.CONFIG_FILE).exists():
+        if read_status(folder) == "done":
+            return
+        trainer.resume(folder, world, reporter, wanted=config).train()
+    else:
+        trainer.start(config, folder, world, reporter).train()
+
+
+def _choose_layer(translator: Translator) -> int:
+    """The layer whose cross-attention aligns best, on dev."""
+    pairs = list(generate("dev", count=_DEV_PAIRS))
+    layers = range(translator.model.config.decoder_layers)
+    return min(layers, key=lambda layer: _error_rate(translator, pairs, layer))
+
+
+def _error_rate(translator: Translator, pairs: Sequence[GrammarPair], layer: int) -> float:
+    texts = [(pair.source, pair.target) for pair in pairs]
+    found = align(translator.model, translator.tokenizers, texts, layer=layer)
+    return alignment_error_rate(
+        (alignment.links, GoldLinks(pair.sure, pair.possible)) for alignment, pair in zip(found, pairs, strict=True)
+    )
+
+
+def _show(translator: Translator, pairs: Sequence[GrammarPair], texts: Sequence[str], layer: int) -> list[Shown]:
+    """A few sentences that are neither very short nor very long."""
+    places = [i for i, pair in enumerate(pairs) if 8 <= len(pair.source_words) <= 14 and texts[i]]
+    chosen = list(islice(places, 0, len(places), max(1, len(places) // (_SHOWN // len(TEST_SPLITS)))))
+    chosen = chosen[: _SHOWN // len(TEST_SPLITS)]
+    links = align(translator.model, translator.tokenizers, [(pairs[i].source, texts[i]) for i in chosen], layer=layer)
+    return [
+        Shown(pairs[i].source, pairs[i].target, texts[i], alignment) for i, alignment in zip(chosen, links, strict=True)
+    ]
