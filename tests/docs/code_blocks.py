@@ -77,9 +77,9 @@ def find_commands(block: Block, name: str) -> Iterator[Command]:
         if not command or command.startswith("#"):
             continue
         skipped = f"{command} ".startswith(tuple(SKIPPED_COMMANDS))
-        if not skipped and not command.startswith("rela "):
+        if not skipped and not command.startswith(("rela ", "torchrun ")) and " | rela " not in command:
             raise ValueError(
-                f"{name}:{start}: expected a `rela` command or one that begins with "
+                f"{name}:{start}: expected a `rela` command (also under torchrun, or at the end of a pipe) or one that begins with "
                 f"{[prefix.strip() for prefix in SKIPPED_COMMANDS]}, got {command!r}"
             )
         yield Command(command, start, skipped)

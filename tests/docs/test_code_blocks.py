@@ -26,6 +26,7 @@ def test_blocks_of_page(
     monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, object], None],
 ):
+    (tmp_path / "configs").symlink_to(ROOT / "configs")  # readers are in the project's folder
     monkeypatch.chdir(tmp_path)
     record_property("code blocks", run_page(page))
 

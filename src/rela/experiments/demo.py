@@ -28,8 +28,6 @@ from rela.training.world import World
 
 LANGUAGES: Final = ("en", "de")
 TEST_SPLITS: Final = ("test", "test-compositional")
-_TEST_PAIRS: Final = 1000
-_DEV_PAIRS: Final = 400
 _SHOWN: Final = 6
 _DONE_FILE: Final = "demo.done"
 
@@ -43,6 +41,8 @@ class DemoSize:
     train_pairs: int = 100_000
     merges: int = 3_000
     tokens: int = 2_000_000
+    dev_pairs: int = 400
+    test_pairs: int = 1000
 
 
 class Shown(NamedTuple):
@@ -120,13 +120,13 @@ def run_demo(
     _train(config, run / "training", reporter)
     average_run(run / "training", 1, run / "model")
     translator = Translator.load(run / "model")
-    layer = _choose_layer(translator)
+    layer = _choose_layer(translator, size)
     bleu: dict[str, BleuScore] = {}
     shown: list[Shown] = []
     aer = 0.0
     for split in TEST_SPLITS:
-        say(f"translating {_TEST_PAIRS:,} sentences of {split}")
-        pairs = list(generate(split, count=_TEST_PAIRS))
+        say(f"translating {size.test_pairs:,} sentences of {split}")
+        pairs = list(generate(split, count=size.test_pairs))
         texts = [found.text for found in translator.translate([pair.source for pair in pairs])]
         bleu[split] = corpus_bleu(texts, [[pair.target for pair in pairs]])
         shown += _show(translator, pairs, texts, layer)
@@ -151,7 +151,7 @@ def _make_store(run: Path, store: Path, size: DemoSize, say: Say) -> None:
     if store.exists():
         return
     say(f"making {size.train_pairs:,} English-German sentence pairs with the built-in grammar")
-    counts = {"train": size.train_pairs, "dev": _DEV_PAIRS, **dict.fromkeys(TEST_SPLITS, _TEST_PAIRS)}
+    counts = {"train": size.train_pairs, "dev": size.dev_pairs, **dict.fromkeys(TEST_SPLITS, size.test_pairs)}
     corpus = run / "corpus"
     write_corpus(corpus, counts=counts)
     sources = {
@@ -172,9 +172,9 @@ def _train(config: TrainConfig, folder: Path, reporter: Reporter) -> None:
         trainer.start(config, folder, world, reporter).train()
 
 
-def _choose_layer(translator: Translator) -> int:
+def _choose_layer(translator: Translator, size: DemoSize) -> int:
     """The layer whose cross-attention aligns best, on dev."""
-    pairs = list(generate("dev", count=_DEV_PAIRS))
+    pairs = list(generate("dev", count=size.dev_pairs))
     layers = range(translator.model.config.decoder_layers)
     return min(layers, key=lambda layer: _error_rate(translator, pairs, layer))
 

@@ -52,7 +52,7 @@ class FeedForward(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.contract(F.relu(self.expand(x)))
+        return self.contract(F.relu(self.expand(x), inplace=True))
 
 
 def _attention(config: ModelConfig, kind: Kind) -> MultiheadAttention:
