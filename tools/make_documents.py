@@ -2,21 +2,20 @@
 
 usage: python tools/make_documents.py [--weights]
 
-Reads docs/results/*.json; writes docs/figures/*.svg and the tables in README.md and
-docs/attention.md. --weights: first computes
-docs/results/weights.json anew.
+Reads docs/results/*.json; writes docs/figures/*.svg and the tables in README.md and docs/*.md.
+--weights: first computes docs/results/weights.json anew.
 """
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-TABLE_START = "<!-- {} speed: tools/make_documents.py, from docs/results/bench-attention.json -->"
-TABLE_END = "<!-- end of {} speed -->"
-TABLES = {"sublayer": "README.md", "core": "docs/attention.md"}
+TABLE_START = "<!-- {}: tools/make_documents.py, from docs/results -->"
+TABLE_END = "<!-- end of {} -->"
 MAPS = ("softmax", "sparsemax", "relu")
 MODES = ("forward", "forward+backward")
 
@@ -104,9 +103,73 @@ def _rounds(results: list[dict[str, Any]]) -> int:
     return int(max(a["sublayer forward"]["rounds"] for a in results[0]["attentions"].values()))
 
 
-def with_table(document: str, part: str, table: str) -> str:
+def _read(name: str) -> Any:
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
+
+def demo_table() -> str:
+    """Markdown: what `rela demo` found, for each attention it was run with."""
+    lines = ["| attention | parameters | BLEU test | BLEU test-compositional | AER test |", "|---|--:|--:|--:|--:|"]
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("demo-*.json"))]
+    for result in results:
+        scores = f"{result['bleu']:.1f} | {result['bleu_compositional']:.1f} | {result['aer']:.1%}"
+        lines.append(f"| `{result['attention']}` | {result['parameters']:,} | {scores} |")
+    return "\n".join([*lines, "", f"`{results[0]['signatures']['bleu']}`"])
+
+
+def multi30k_table() -> str:
+    """Markdown: the Multi30k models, and how they were trained."""
+    lines = [
+        "| attention | parameters | target tokens | minutes | dev loss | BLEU test 2016 | 95% interval | chrF2 |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    signature = ""
+    for attention in ("softmax", "rela-g"):
+        train, test = _read(f"multi30k-{attention}-train.json"), _read(f"multi30k-{attention}-test.json")
+        bleu, chrf = test["scores"]["bleu"], test["scores"]["chrf"]
+        interval = f"{bleu['interval']['mean']:.1f} ± {bleu['interval']['half_width']:.1f}"
+        lines.append(
+            f"| `{train['attention']}` | {train['parameters']:,} | {train['tokens']:,} | {train['seconds'] / 60:.0f} | "
+            f"{train['best']['loss']:.3f} | {bleu['score']:.2f} | {interval} | {chrf['score']:.1f} |"
+        )
+        signature = bleu["signature"]
+    return "\n".join([*lines, "", f"`{signature}`"])
+
+
+def train_speed_table() -> str:
+    """Markdown: training speed beside JoeyNMT."""
+    lines = [
+        "| attention | times JoeyNMT's target tokens a second | least to greatest | share of the matrix-multiply peak |",
+        "|---|--:|--:|--:|",
+    ]
+    signatures: list[str] = []
+    for path in sorted(RESULTS.glob("bench-train-*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        attention = result["signature"].partition("attention:")[2].partition("|")[0]
+        spread = f"{result['ratio_low']:.2f} to {result['ratio_high']:.2f}"
+        lines.append(f"| `{attention}` | {result['ratio']:.2f} | {spread} | {result['peak_share']:.0%} |")
+        signatures.append(f"`{result['signature']}`")
+    return "\n".join([*lines, "", "; ".join(signatures)])
+
+
+def attention_speed_table(part: str) -> str:
+    """Markdown: the speed of the sublayer or the core of every attention."""
+    return speed_table(_read("bench-attention.json"), part)
+
+
+TABLES: dict[str, tuple[str, Callable[[], str]]] = {
+    "sublayer speed": ("README.md", lambda: attention_speed_table("sublayer")),
+    "core speed": ("docs/attention.md", lambda: attention_speed_table("core")),
+    "demo": ("docs/results.md", demo_table),
+    "multi30k": ("docs/results.md", multi30k_table),
+    "training speed": ("docs/results.md", train_speed_table),
+}
+"""The marks around a table, the document it stands in, and what makes it."""
+
+
+def with_table(document: str, mark: str, table: str) -> str:
     """The document with the table between its marks."""
-    start, end = TABLE_START.format(part), TABLE_END.format(part)
+    start, end = TABLE_START.format(mark), TABLE_END.format(mark)
     before, found_start, rest = document.partition(start)
     _, found_end, after = rest.partition(end)
     if not found_start or not found_end:
@@ -121,10 +184,9 @@ def main() -> None:
         weights.write_text(json.dumps(compute_weights()) + "\n", encoding="utf-8")
     figure = weights_figure(json.loads(weights.read_text(encoding="utf-8")))
     (ROOT / "docs" / "figures" / "weights.svg").write_text(figure, encoding="utf-8")
-    speed = json.loads((RESULTS / "bench-attention.json").read_text(encoding="utf-8"))
-    for part, name in TABLES.items():
+    for mark, (name, make) in TABLES.items():
         document = ROOT / name
-        text = with_table(document.read_text(encoding="utf-8"), part, speed_table(speed, part))
+        text = with_table(document.read_text(encoding="utf-8"), mark, make())
         document.write_text(text, encoding="utf-8")
 
 
