@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 _WORD = re.compile(r"\w+(?:['\u2019\-.]\w+)*|[^\w\s]")
 """Letters and digits, joined by single apostrophes, hyphens or points inside; any other sign on its own."""
+
+_JOINERS: Final = "\u200c\u200d"  # zero-width, inside words of Persian and of the scripts of India
 
 
 class Span(NamedTuple):
@@ -23,7 +26,23 @@ def split_words(text: str) -> list[Span]:
     >>> [text[a:b] for a, b in split_words(text := "Das Haus, don't!")]
     ['Das', 'Haus', ',', "don't", '!']
     """
-    return [Span(*match.span()) for match in _WORD.finditer(text)]
+    words: list[Span] = []
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        follows = bool(words) and words[-1].end == start
+        if follows and (_is_mark(text[start]) or (_is_mark(text[start - 1]) and _is_letter(text[start]))):
+            words[-1] = Span(words[-1].start, end)  # vowel signs and accents belong to their letters
+        else:
+            words.append(Span(start, end))
+    return words
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] == "M" or character in _JOINERS
+
+
+def _is_letter(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def blank_separated(text: str) -> list[Span]:
@@ -48,7 +67,7 @@ def words_of_pieces(pieces: Sequence[Span], words: Sequence[Span]) -> list[list[
             first += 1
         index, touched = first, list[int]()
         while index < len(words) and words[index].start < piece.end:
-            if words[index].end > piece.start:
+            if max(words[index].start, piece.start) < min(words[index].end, piece.end):
                 touched.append(index)
             index += 1
         found.append(touched)
