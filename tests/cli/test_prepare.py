@@ -62,7 +62,7 @@ def texts(folder: str, split: str = "train") -> tuple[list[str], list[str]]:
 def test_as_a_program() -> None:
     done = rela("prepare", "store", *FILES)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("store: 279 pieces in the vocabulary\n  train: 3 pairs, ")
+    assert done.stdout.startswith("store: 279 pieces in the vocabulary, learned from 3 pairs\n  train: 3 pairs, ")
     assert texts("store") == (ENGLISH, GERMAN)
     again = rela("prepare", "store", *FILES)
     assert (again.returncode, again.stdout) == (1, "")
@@ -139,9 +139,10 @@ def test_strict(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_separate_and_the_vocabulary_of_another_store(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("one", *FILES, "--separate") == 0
-    assert "one: 278 and 279 pieces in the vocabulary\n" in capsys.readouterr().out
+    assert "one: 278 and 279 pieces in the vocabulary, learned from 3 pairs\n" in capsys.readouterr().out
     pairs = ("--pairs", "test=train.en,train.de", "--source", "en", "--target", "de")
     assert command("two", *pairs, "--tokenizer-of", "one") == 0
+    assert "two: 278 and 279 pieces in the vocabulary\n" in capsys.readouterr().out
     assert texts("two", "test") == (ENGLISH, GERMAN)
     for name in ("tokenizer.source.json", "tokenizer.target.json"):
         assert (Path("two") / name).read_bytes() == (Path("one") / name).read_bytes()

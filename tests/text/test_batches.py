@@ -3,10 +3,11 @@
 import itertools
 import tracemalloc
 from dataclasses import asdict
+from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.text.stores import random_split, sentences, split
 
@@ -49,6 +50,11 @@ def same(left: Batch, right: Batch) -> bool:
     return all(np.array_equal(one, other) for one, other in zip(left, right, strict=True))
 
 
+@cache
+def few_merges() -> Subwords:
+    return Subwords.train(["abc abc abd"], 4)
+
+
 class TestStream:
     @given(LENGTHS, TOKENS, st.integers(0, 5))
     def test_every_pair_once_an_epoch(self, lengths: list[tuple[int, int]], tokens: int, seed: int) -> None:
@@ -71,10 +77,11 @@ class TestStream:
             assert len(batch.indices) == 1 or max(batch.source.size, batch.target_out.size) <= tokens
             assert max(batch.source.shape[1], batch.target_out.shape[1]) <= max_pieces + 1
 
+    @settings(max_examples=50)
     @given(LENGTHS, TOKENS, st.integers(0, 40), st.booleans())
     def test_restored_anywhere(self, lengths: list[tuple[int, int]], tokens: int, after: int, dropout: bool) -> None:
         options = BatchOptions(tokens=tokens, subword_dropout=0.3 if dropout else 0)
-        subwords = Subwords.train(["abc abc abd"], 4)
+        subwords = few_merges()
         text = split_of(lengths)
         for side in text:  # ids of bytes
             side.tokens[:] = side.tokens % 50 + 3

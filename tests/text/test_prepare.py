@@ -117,9 +117,15 @@ class TestStore:
         source = write_pair(tmp_path, "many", [f"s{n}" for n in range(23)], [f"t{n}" for n in range(23)])
         run({"train": [source]}, tmp_path / "store", PrepareOptions(merges=5, max_train_pairs=5))
         assert learned == [[f"{side}{n}" for n in range(0, 23, 5) for side in "st"]]
-        assert Store.open(tmp_path / "store").description["splits"]["train"]["pairs"] == 23
-        run({"train": [source]}, tmp_path / "two", PrepareOptions(merges=5, joint=False, max_train_pairs=None))
+        description = Store.open(tmp_path / "store").description
+        assert description["splits"]["train"]["pairs"] == 23
+        assert description["learned_from_pairs"] == {"source": 5, "target": 5}
+        run({"train": [source]}, tmp_path / "two", PrepareOptions(merges=5, joint=False))
         assert [len(texts) for texts in learned[1:]] == [23, 23]
+        monkeypatch.setattr(preparing, "find_stride", lambda texts: len(list(texts)) // 4)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        prepared = run({"train": [source]}, tmp_path / "three", PrepareOptions(merges=5, joint=False))
+        assert learned[3:] == [[f"{side}{n}" for n in range(0, 23, 5)] for side in "st"]
+        assert prepared.description["learned_from_pairs"] == {"source": 5, "target": 5}
 
 
 class TestProblems:
@@ -247,9 +253,9 @@ class TestResume:
     def test_what_was_done_is_not_done_again(self, tmp_path: Path, text: Any) -> None:
         seen: list[str] = []
         run(text, tmp_path / "whole", progress=self.cut_after(1000, seen))
-        learning = seen.count("learning subwords")
+        learning = seen.index("encoding train")
         for calls, first in (
-            (learning - 1, "learning subwords"),
+            (learning - 1, "choosing pairs to learn from"),
             (learning, "encoding train"),
             (len(seen) - 1, "encoding dev"),
         ):
@@ -263,7 +269,7 @@ class TestResume:
     @pytest.mark.parametrize("change", ["options", "text", "time", "languages", "tokenizers"])
     def test_another_recipe_begins_anew(self, tmp_path: Path, text: Any, change: str) -> None:
         with pytest.raises(CutError):  # after the subwords and the first split
-            run(text, tmp_path / "store", progress=self.cut_after(7))
+            run(text, tmp_path / "store", progress=self.cut_after(9))
         options, languages, tokenizers = OPTIONS, ("en", "de"), None
         if change == "options":
             options = PrepareOptions(merges=61)
@@ -278,14 +284,14 @@ class TestResume:
             tokenizers = Tokenizers(subwords, subwords)
         seen: list[str] = []
         prepare(text, languages, tmp_path / "store", options, tokenizers=tokenizers, progress=self.cut_after(99, seen))
-        assert seen[0] == ("encoding train" if change == "tokenizers" else "learning subwords")
+        assert seen[0] == ("encoding train" if change == "tokenizers" else "choosing pairs to learn from")
         prepare(text, languages, tmp_path / "whole", options, tokenizers=tokenizers)
         assert contents(tmp_path / "store") == contents(tmp_path / "whole")
 
     def test_a_damaged_tokenizer_is_learned_again(self, tmp_path: Path, text: Any) -> None:
         run(text, tmp_path / "whole")
         with pytest.raises(CutError):
-            run(text, tmp_path / "store", progress=self.cut_after(4))
+            run(text, tmp_path / "store", progress=self.cut_after(7))
         (tmp_path / ".store.partial" / "tokenizer.json").write_text("{", encoding="utf-8")
         run(text, tmp_path / "store")
         assert contents(tmp_path / "store") == contents(tmp_path / "whole")
@@ -347,13 +353,15 @@ def test_a_full_disk(tmp_path: Path, text: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 LARGE = """
-import json, resource, sys
+import json, re, resource
 from pathlib import Path
 from rela.text.prepare import PrepareOptions, prepare
 from rela.text.readers import PairSource
 prepared = prepare({"train": [PairSource.files("train.en", "train.de")]}, ("en", "de"), Path("store"), PrepareOptions())
-unit = 1 if sys.platform == "darwin" else 1024
-peak = unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+status = Path("/proc/self/status")
+if status.exists():  # there, the number above may be that of the process that started this one
+    peak = 1024 * int(re.search(r"VmHWM:\\s*(\\d+)", status.read_text())[1])
 print(json.dumps({"pairs": prepared.description["splits"]["train"]["pairs"], "peak": peak}))
 """
 

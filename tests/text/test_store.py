@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.text.stores import write_store
 
@@ -53,6 +53,7 @@ def test_the_arrays_cannot_be_changed(store: Store) -> None:
         store.split("train").source.tokens[0] = 1
 
 
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.lists(st.integers(0, 2**32 - 1), max_size=5), max_size=4), max_size=4))
 def test_written_in_any_chunks(tmp_path_factory: pytest.TempPathFactory, chunks: list[list[list[int]]]) -> None:
     folder = tmp_path_factory.mktemp("chunks")

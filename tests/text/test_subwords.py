@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -82,13 +83,14 @@ class TestRoundTrip:
     @pytest.mark.parametrize("text", ["a\ud800", "\udfff", "ok \udce4 ok"])
     def test_a_lone_surrogate_is_a_clear_error(self, text: str) -> None:
         generator = np.random.default_rng(1)
-        for encode in (
+        encoders: list[Callable[[str], object]] = [
             trained().encode,
             trained().encode_with_spans,
             lambda text: trained().encode_batch(["fine", text]),
             lambda text: trained().encode_with_dropout(text, 0.1, generator),
             lambda text: Subwords.train(["fine", text], 5),
-        ):
+        ]
+        for encode in encoders:
             with pytest.raises(
                 ValueError, match=r"expected text .* UTF-8, got the lone surrogate .*; replace"
             ) as caught:

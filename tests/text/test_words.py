@@ -25,7 +25,9 @@ from rela.text.words import Span, blank_separated, pieces_of_words, split_words,
         ("हिन्दी में।", ["हिन्दी", "में", "।"]),  # vowel signs are no letters for the module re
         ("می\u200cدمم.", ["می\u200cدمم", "."]),  # a joiner of width zero
         ("Haus\u0301, ja", ["Haus\u0301", ",", "ja"]),
-        ("\u0301a", ["\u0301a"]),
+        ("\u0301a", ["\u0301", "a"]),
+        ("cafe\u0301-bar, n\u0303't", ["cafe\u0301-bar", ",", "n\u0303't"]),
+        ("❤\ufe0f!", ["❤\ufe0f", "!"]),  # with the mark that asks for colours
         ("你好。", ["你好", "。"]),
         ("😀😀", ["😀", "😀"]),
     ],

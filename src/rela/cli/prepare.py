@@ -55,7 +55,8 @@ def prepare(
     max_train_pairs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Learn the merges from so many pairs only, spread over all. Default: 500,000, to save memory."
+            min=1,
+            help="Learn the merges from so many pairs at most, spread over all. Default: what 0.6 GB of memory allow.",
         ),
     ] = None,
     tokenizer_of: Annotated[
@@ -143,7 +144,7 @@ def _show(console: "Console", out: Path, result: "Prepared") -> None:
         if result.description["joint"]
         else f"{vocabulary['source']:,} and {vocabulary['target']:,}"
     )
-    print_plain(console, f"{out}: {sizes} pieces in the vocabulary")
+    print_plain(console, f"{out}: {sizes} pieces in the vocabulary{_learned(result.description)}")
     for name, report in result.reports.items():
         entry = result.description["splits"][name]
         print_plain(
@@ -154,6 +155,15 @@ def _show(console: "Console", out: Path, result: "Prepared") -> None:
         if report.num_left_out:
             for line in report.lines():
                 print_plain(console, f"    {line}")
+
+
+def _learned(description: "dict[str, Any]") -> str:
+    counts: dict[str, int] | None = description["learned_from_pairs"]
+    return (
+        ""
+        if counts is None
+        else f", learned from {' and '.join(f'{n:,}' for n in dict.fromkeys(counts.values()))} pairs"
+    )
 
 
 def _from_corpus(name: str, splits: str | None, console: "Console") -> _Found:

@@ -1,6 +1,6 @@
 """From text to a token store: learn the subwords, encode every split, write it down.
 
-Encoding needs constant memory. Learning needs some for every distinct word, so it is done on a sample of large text.
+Encoding needs constant memory. Learning needs some for every distinct word, so of large text it takes a sample.
 
 A preparation that was cut off goes on where it stopped: the tokenizers and the splits that were finished lie in
 ``.NAME.partial`` beside the store, with the recipe that they were made by.
@@ -22,12 +22,13 @@ from rela._version import __version__
 from rela.text.compression import STDIN
 from rela.text.problems import ReadReport
 from rela.text.readers import MAX_CHARS, Pair, PairSource, read_pairs
+from rela.text.sample import find_stride
 from rela.text.store import CONTENTS, DESCRIPTION_FILE, FORMAT, SIDES, SentenceWriter, Tokenizers, dtype_for
 from rela.text.subwords import DEFAULT_MERGES, Subwords
 from rela.text.unfinished import Splits, clear, release, take_up
 
-DEFAULT_TRAIN_PAIRS: Final = 500_000  # about 0.6 GB with 32,000 merges
 _CHUNK: Final = 4000  # pairs that are encoded together
+_LEARNED_FILE: Final = "learned.json"
 
 Progress = Callable[[str, int], None]
 """Called with what is being done and the number of pairs since the last call."""
@@ -41,7 +42,8 @@ class PrepareOptions:
         merges: merges of the byte-pair encoding, for each vocabulary.
         joint: one vocabulary for both languages, or one for each.
         train_split: the split whose text the merges are learned from.
-        max_train_pairs: learn them from so many pairs at most, spread over the whole; None takes all.
+        max_train_pairs: learn them from so many pairs at most, spread over the whole; None takes all, or as many
+            as about 0.6 GB of memory allow.
         strict: a line with a problem is an error.
         max_chars: longer lines are a problem.
     """
@@ -49,7 +51,7 @@ class PrepareOptions:
     merges: int = DEFAULT_MERGES
     joint: bool = True
     train_split: str = "train"
-    max_train_pairs: int | None = DEFAULT_TRAIN_PAIRS
+    max_train_pairs: int | None = None
     strict: bool = False
     max_chars: int = MAX_CHARS
 
@@ -128,8 +130,9 @@ def _fill(
 ) -> Prepared:
     """Write the files of a store, but those that are there."""
     recipe = asdict(options)
+    learned: dict[str, int] | None = None
     if tokenizers is None:
-        tokenizers = _tokenizers(folder, splits[options.train_split], options, progress)
+        tokenizers, learned = _tokenizers(folder, splits[options.train_split], options, progress)
     else:
         for unused in ("merges", "joint", "max_train_pairs", "train_split"):
             del recipe[unused]
@@ -150,6 +153,7 @@ def _fill(
         "dtype": dtype,
         "joint": tokenizers.joint,
         "vocabulary": {side: getattr(tokenizers, side).size for side in SIDES},
+        "learned_from_pairs": learned,
         "options": recipe,
         "splits": entries,
     }
@@ -161,32 +165,51 @@ def _digest(files: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
-def _tokenizers(folder: Path, sources: Sequence[PairSource], options: PrepareOptions, progress: Progress) -> Tokenizers:
-    """Learn the subwords, unless that was done before the cut."""
-    try:
-        return Tokenizers.load(folder)
-    except (FileNotFoundError, ValueError):
-        pass  # not done, or one of two
+def _tokenizers(
+    folder: Path, sources: Sequence[PairSource], options: PrepareOptions, progress: Progress
+) -> tuple[Tokenizers, dict[str, int]]:
+    """Learn the subwords, unless that was done before the cut. Tells from how many pairs, for each side."""
+    done = folder / _LEARNED_FILE
+    if done.is_file():
+        try:
+            return Tokenizers.load(folder), json.loads(done.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            pass  # not done, or one of two
+    learned: list[Subwords] = []
+    counts: dict[str, int] = {}
+    for sides in [SIDES] if options.joint else [(side,) for side in SIDES]:
+        stride = _stride(sources, sides, options, progress)
+        pairs = islice(_pairs(sources, ReadReport(), options), 0, None, stride)
+        count = 0
 
-    def side(which: str) -> Iterator[str]:
-        for pair in _train_pairs(sources, options, progress):
-            yield getattr(pair, which)
+        def texts(pairs: Iterator[Pair] = pairs, sides: tuple[str, ...] = sides) -> Iterator[str]:
+            nonlocal count
+            for chunk in _chunks(pairs):
+                count += len(chunk)
+                yield from (text for pair in chunk for text in _sides(pair, sides))
+                progress("learning subwords", len(chunk))
 
-    if options.joint:
-        both = (text for pair in _train_pairs(sources, options, progress) for text in (pair.source, pair.target))
-        subwords = Subwords.train(both, options.merges)
-        return Tokenizers(subwords, subwords)
-    return Tokenizers(*(Subwords.train(side(which), options.merges) for which in SIDES))
+        learned.append(Subwords.train(texts(), options.merges))
+        counts |= dict.fromkeys(sides, count)
+    write_text(done, json.dumps(counts))
+    return Tokenizers(learned[0], learned[-1]), counts
 
 
-def _train_pairs(sources: Sequence[PairSource], options: PrepareOptions, progress: Progress) -> Iterator[Pair]:
-    pairs = _pairs(sources, ReadReport(), options)
-    if options.max_train_pairs is not None:
-        total = sum(1 for _ in _pairs(sources, ReadReport(), options))
-        pairs = islice(pairs, 0, None, max(1, -(-total // options.max_train_pairs)))
-    for chunk in _chunks(pairs):
-        progress("learning subwords", len(chunk))
-        yield from chunk
+def _stride(sources: Sequence[PairSource], sides: tuple[str, ...], options: PrepareOptions, progress: Progress) -> int:
+    """Learn from every so manyth pair."""
+
+    def pairs() -> Iterator[Pair]:
+        for chunk in _chunks(_pairs(sources, ReadReport(), options)):
+            yield from chunk
+            progress("choosing pairs to learn from", len(chunk))
+
+    if options.max_train_pairs is None:
+        return find_stride(_sides(pair, sides) for pair in pairs())
+    return max(1, -(-sum(1 for _ in pairs()) // options.max_train_pairs))
+
+
+def _sides(pair: Pair, sides: tuple[str, ...]) -> list[str]:
+    return [getattr(pair, side) for side in sides]
 
 
 def _pairs(sources: Sequence[PairSource], report: ReadReport, options: PrepareOptions) -> Iterator[Pair]:

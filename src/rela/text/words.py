@@ -7,10 +7,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-_WORD = re.compile(r"\w+(?:['\u2019\-.]\w+)*|[^\w\s]")
-"""Letters and digits, joined by single apostrophes, hyphens or points inside; any other sign on its own."""
-
+_MARK: Final = "\u0300"
 _JOINERS: Final = "\u200c\u200d"  # zero-width, inside words of Persian and of the scripts of India
+_WORD: Final = re.compile(r"\w[\w\u0300]*(?:['\u2019\-.]\w[\w\u0300]*)*|[^\w\s]\u0300*")
+"""Letters and digits, joined by single apostrophes, hyphens or points inside; any other sign on its own."""
 
 
 class Span(NamedTuple):
@@ -26,23 +26,13 @@ def split_words(text: str) -> list[Span]:
     >>> [text[a:b] for a, b in split_words(text := "Das Haus, don't!")]
     ['Das', 'Haus', ',', "don't", '!']
     """
-    words: list[Span] = []
-    for match in _WORD.finditer(text):
-        start, end = match.span()
-        follows = bool(words) and words[-1].end == start
-        if follows and (_is_mark(text[start]) or (_is_mark(text[start - 1]) and _is_letter(text[start]))):
-            words[-1] = Span(words[-1].start, end)  # vowel signs and accents belong to their letters
-        else:
-            words.append(Span(start, end))
-    return words
+    # For the module re, vowel signs and accents that are characters of their own are no letters: one stands for all.
+    plain = text if text.isascii() else "".join(_MARK if _is_mark(sign) else sign for sign in text)
+    return [Span(*match.span()) for match in _WORD.finditer(plain)]
 
 
-def _is_mark(character: str) -> bool:
-    return unicodedata.category(character)[0] == "M" or character in _JOINERS
-
-
-def _is_letter(character: str) -> bool:
-    return character.isalnum() or character == "_"
+def _is_mark(sign: str) -> bool:
+    return unicodedata.category(sign)[0] == "M" or sign in _JOINERS
 
 
 def blank_separated(text: str) -> list[Span]:
