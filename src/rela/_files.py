@@ -13,16 +13,24 @@ def write_text(path: Path, text: str) -> None:
     """Write a file, whole or not at all."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None  # the user's file, not ours
+        with naming(path):  # the user's file, not ours
+            with partial.open("w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             partial.unlink()
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Generator[None]:
+    """Errors of the system name this file: those of a full disk name none."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 @contextlib.contextmanager
@@ -30,7 +38,7 @@ def new_folder(path: Path) -> Generator[Path]:
     """A folder to fill, which gets its name when everything in it is on disk. One that is there is replaced."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    _remove(partial)
     partial.mkdir()
     try:
         yield partial
@@ -51,12 +59,27 @@ def sync_folder(folder: Path) -> None:
 def replace_folder(folder: Path, path: Path) -> None:
     """Give a folder its name, in place of whatever has it. At any moment there is a whole one, or none."""
     old = path.with_name(f".{path.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if path.exists():
+    _remove(old)
+    if not os.path.lexists(path):
+        folder.replace(path)
+    else:
         path.replace(old)
-    folder.replace(path)
+        try:
+            folder.replace(path)
+        except OSError:
+            old.replace(path)  # what was there stays there
+            raise
     _sync(path.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder, or a file or link; a rest that cannot be removed is no reason to fail."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def _sync(path: Path) -> None:

@@ -76,3 +76,8 @@ def console_for(json_to: str | None) -> "Console":
     console = Console(quiet=json_to == STDOUT, highlight=False)
     console.width = max(console.width, NARROWEST)
     return console
+
+
+def print_plain(console: "Console", text: str) -> None:
+    """Prints a line as it is: names of files may look like rich's markup, and stay on their line however long."""
+    console.print(text, soft_wrap=True, markup=False, emoji=False)

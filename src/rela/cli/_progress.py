@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from rela.cli._output import print_plain
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -23,7 +25,7 @@ class CountProgress:
         self._is_live = console.is_terminal and not console.quiet
         self._progress = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.completed:,.0f} " + unit),
             TimeRemainingColumn(),
@@ -55,7 +57,7 @@ class CountProgress:
         if not self._is_live and time.monotonic() - self._last_line > _SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
             of_all = f" of {total:,.0f}" if total else ""
-            self._console.print(f"{what}: {done:,.0f}{of_all} {self._unit}")
+            print_plain(self._console, f"{what}: {done:,.0f}{of_all} {self._unit}")
 
 
 class TrainingProgress:

@@ -1,13 +1,18 @@
 """`rela prepare`: text to a token store."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from rela.cli._output import JsonOption, console_for, write_json
+from rela.cli._output import JsonOption, console_for, print_plain, write_json
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rela.text.prepare import Prepared
     from rela.text.readers import PairSource
 
 
@@ -22,7 +27,7 @@ def prepare(
         typer.Option(
             metavar="SPLIT=FILE[,FILE]",
             help="Your own text: two parallel files, or one .tsv or .jsonl file; packed (.gz, .xz, .zst) or not; "
-            "- is standard input. Repeat for more splits or more files.",
+            "- is standard input, TSV if it is all. Repeat for more splits or more files.",
         ),
     ] = None,
     source: Annotated[str | None, typer.Option(help="Source language of --pairs, such as en.")] = None,
@@ -30,7 +35,9 @@ def prepare(
     input_format: Annotated[
         Literal["auto", "files", "tsv", "jsonl"], typer.Option("--format", help="Of --pairs; auto goes by the names.")
     ] = "auto",
-    columns: Annotated[str, typer.Option(help="Columns of .tsv files, from 1: source,target.")] = "1,2",
+    columns: Annotated[
+        str | None, typer.Option(help="Columns of .tsv files, from 1: source,target. Default: 1,2.")
+    ] = None,
     keys: Annotated[
         str | None,
         typer.Option(help="Keys of .jsonl files: source,target; translation.en goes down. Default: the languages."),
@@ -38,10 +45,19 @@ def prepare(
     splits: Annotated[
         str | None, typer.Option(help="Splits of --corpus to prepare, by commas; train is always one. Default: all.")
     ] = None,
-    merges: Annotated[int, typer.Option(min=0, help="Merges of the byte-pair encoding.")] = 32_000,
-    joint: Annotated[bool, typer.Option("--joint/--separate", help="One vocabulary for both sides, or two.")] = True,
+    merges: Annotated[
+        int | None, typer.Option(min=0, help="Merges of the byte-pair encoding. Default: 32,000.")
+    ] = None,
+    joint: Annotated[
+        bool | None,
+        typer.Option("--joint/--separate", help="One vocabulary for both sides, or two. Default: joint."),
+    ] = None,
     max_train_pairs: Annotated[
-        int | None, typer.Option(min=1, help="Learn the merges from so many pairs only, spread over all.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Learn the merges from so many pairs at most, spread over all. Default: what 0.6 GB of memory allow.",
+        ),
     ] = None,
     tokenizer_of: Annotated[
         Path | None, typer.Option(help="Take the vocabulary of this store or model instead of learning one.")
@@ -61,97 +77,155 @@ def prepare(
     from rela.text.store import Tokenizers
 
     console = console_for(json_to)
+    learning = _given(merges=merges, joint=joint, max_train_pairs=max_train_pairs)
+    if tokenizer_of is not None:
+        _refuse("--tokenizer-of, which learns nothing", learning)
+    if (corpus is None) == (not pairs):
+        raise typer.BadParameter("expected either --corpus NAME or --pairs SPLIT=FILE[,FILE]")
+    if corpus is not None:
+        form = None if input_format == "auto" else input_format
+        _refuse("--corpus", _given(source=source, target=target, format=form, columns=columns, keys=keys))
+        found = _from_corpus(corpus, splits, console)
+    else:
+        _refuse("--pairs", _given(splits=splits))
+        if not source or not target:
+            raise typer.BadParameter("--pairs: expected --source and --target, the two languages, as well")
+        found = _from_pairs(pairs or [], (source, target), input_format, columns, keys)
+    options = preparing.PrepareOptions(strict=strict, max_chars=max_chars, **learning)
+    with _wrong_use("--pairs" if corpus is None else "--corpus"):
+        preparing.check_splits(found.splits, None if tokenizer_of is not None else options.train_split)
     with CountProgress(console, "pairs") as progress:
-        if (corpus is None) == (not pairs):
-            raise typer.BadParameter("expected either --corpus NAME or --pairs SPLIT=FILE[,FILE]")
-        if corpus is not None:
-            sources, languages = _from_corpus(corpus, splits, console)
-        else:
-            if source is None or target is None:
-                raise typer.BadParameter("--pairs: expected --source and --target, the two languages, as well")
-            languages = (source, target)
-            sources = {}
-            for entry in pairs or ():
-                name, found = _parse_pairs(entry, input_format, columns, keys, languages)
-                sources.setdefault(name, []).append(found)
         result = preparing.prepare(
-            sources,
-            languages,
+            found.splits,
+            found.languages,
             out,
-            preparing.PrepareOptions(
-                merges=merges, joint=joint, max_train_pairs=max_train_pairs, strict=strict, max_chars=max_chars
-            ),
+            options,
             tokenizers=None if tokenizer_of is None else Tokenizers.load(tokenizer_of),
             progress=progress.advance,
             overwrite=overwrite,
         )
     if json_to is not None:
         reports = {name: report.to_json() for name, report in result.reports.items()}
-        write_json({"store": str(out), **result.description, "reports": reports}, json_to)
+        facts = {"schema": "rela-prepare/1", "store": str(out), "notes": found.notes}
+        write_json({**facts, **result.description, "reports": reports}, json_to)
     _show(console, out, result)
 
 
-def _show(console: Any, out: Path, result: Any) -> None:
+class _Found(NamedTuple):
+    splits: "dict[str, list[PairSource]]"
+    languages: tuple[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _refuse(beside: str, given: dict[str, Any]) -> None:
+    """An option that would be ignored is wrong use."""
+    for name in given:
+        option = "--joint or --separate" if name == "joint" else f"--{name.replace('_', '-')}"
+        raise typer.BadParameter(f"{option}: expected without {beside}, got both")
+
+
+@contextmanager
+def _wrong_use(option: str) -> Generator[None]:
+    """What the library finds wrong about the values of options is wrong use."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}") from None
+
+
+def _show(console: "Console", out: Path, result: "Prepared") -> None:
     vocabulary = result.description["vocabulary"]
     sizes = (
         f"{vocabulary['source']:,}"
         if result.description["joint"]
         else f"{vocabulary['source']:,} and {vocabulary['target']:,}"
     )
-    console.print(f"{out}: {sizes} pieces in the vocabulary")
+    print_plain(console, f"{out}: {sizes} pieces in the vocabulary{_learned(result.description)}")
     for name, report in result.reports.items():
         entry = result.description["splits"][name]
-        console.print(
+        print_plain(
+            console,
             f"  {name}: {entry['pairs']:,} pairs, {entry['source_tokens']:,} source and "
-            f"{entry['target_tokens']:,} target pieces"
+            f"{entry['target_tokens']:,} target pieces",
         )
         if report.num_left_out:
             for line in report.lines():
-                console.print(f"    {line}")
+                print_plain(console, f"    {line}")
 
 
-def _from_corpus(name: str, splits: str | None, console: Any) -> "tuple[dict[str, list[PairSource]], tuple[str, str]]":
+def _learned(description: "dict[str, Any]") -> str:
+    counts: dict[str, int] | None = description["learned_from_pairs"]
+    return (
+        ""
+        if counts is None
+        else f", learned from {' and '.join(f'{n:,}' for n in dict.fromkeys(counts.values()))} pairs"
+    )
+
+
+def _from_corpus(name: str, splits: str | None, console: "Console") -> _Found:
     from rela.cli._progress import CountProgress
     from rela.text.corpora import fetch
+    from rela.text.registry import find_corpus
 
-    wanted = None if splits is None else list(dict.fromkeys(["train", *splits.split(",")]))
+    with _wrong_use("--corpus"):
+        known = list(find_corpus(name).splits)
+    wanted = None if splits is None else list(dict.fromkeys(["train", *map(str.strip, splits.split(","))]))
+    if unknown := [split for split in wanted or () if split not in known]:
+        raise typer.BadParameter(f"--splits: expected some of {', '.join(known)}, got {', '.join(map(repr, unknown))}")
     with CountProgress(console, "bytes") as progress:
         local = fetch(name, splits=wanted, progress=progress.reach)
     for note in local.notes:
-        console.print(f"note: {note}")
-    return local.splits, (local.source_language, local.target_language)
+        print_plain(console, f"note: {note}")
+    return _Found(local.splits, (local.source_language, local.target_language), local.notes)
 
 
-def _parse_pairs(
-    entry: str, input_format: str, columns: str, keys: str | None, languages: tuple[str, str]
-) -> "tuple[str, PairSource]":
+def _from_pairs(
+    pairs: list[str], languages: tuple[str, str], input_format: str, columns: str | None, keys: str | None
+) -> _Found:
+    splits: dict[str, list[PairSource]] = {}
+    for entry in pairs:
+        name, found = _parse_pairs(entry, input_format, columns or "1,2", keys or ",".join(languages))
+        splits.setdefault(name, []).append(found)
+    kinds = {source.kind for sources in splits.values() for source in sources}
+    for option, value, kind in (("--columns", columns, "tsv"), ("--keys", keys, "jsonl")):
+        if value is not None and kind not in kinds:
+            raise typer.BadParameter(f"{option}: expected with a .{kind} file, got {value!r} and none")
+    return _Found(splits, languages)
+
+
+def _parse_pairs(entry: str, input_format: str, columns: str, keys: str) -> "tuple[str, PairSource]":
     from rela.text.readers import PairSource
 
     split, equals, files = entry.partition("=")
     paths = files.split(",")
     if not equals or not split or not all(paths) or len(paths) > 2:
         raise typer.BadParameter(f"--pairs: expected SPLIT=FILE or SPLIT=FILE,FILE, got {entry!r}")
-    if not split.replace("-", "").replace("_", "").replace(".", "").isalnum():
-        raise typer.BadParameter(f"--pairs: expected a split's name of letters, digits, - and _, got {split!r}")
     if len(paths) == 2:
         if input_format not in ("auto", "files"):
             raise typer.BadParameter(f"--pairs: expected one file for the format {input_format}, got {files!r}")
-        return split, PairSource.files(*paths)
+        with _wrong_use("--pairs"):
+            return split, PairSource.files(*paths)
     kind = input_format if input_format != "auto" else _format_of(paths[0])
     if kind == "tsv":
-        first, _, second = columns.partition(",")
-        if not (first.isdigit() and second.isdigit()):
-            raise typer.BadParameter(f"--columns: expected two numbers such as 1,2, got {columns!r}")
-        return split, PairSource.tsv(paths[0], columns=(int(first), int(second)))
+        numbers = columns.split(",")
+        if len(numbers) != 2 or not all(number.isascii() and number.isdigit() and int(number) for number in numbers):
+            raise typer.BadParameter(f"--columns: expected two numbers from 1 on, such as 1,2; got {columns!r}")
+        return split, PairSource.tsv(paths[0], columns=(int(numbers[0]), int(numbers[1])))
     if kind == "jsonl":
-        first, _, second = (keys or ",".join(languages)).partition(",")
-        if not (first and second):
+        names = keys.split(",")
+        if len(names) != 2 or not all(names):
             raise typer.BadParameter(f"--keys: expected two keys such as en,de, got {keys!r}")
-        return split, PairSource.jsonl(paths[0], keys=(first, second))
+        return split, PairSource.jsonl(paths[0], keys=(names[0], names[1]))
     raise typer.BadParameter(f"--pairs: expected two files, or one .tsv or .jsonl file (or --format), got {files!r}")
 
 
 def _format_of(path: str) -> str | None:
+    if path == "-":
+        return "tsv"
     name = path
     for packed in (".gz", ".xz", ".zst"):
         name = name.removesuffix(packed)

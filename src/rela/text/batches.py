@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,13 +54,21 @@ class BatchOptions:
         tokens: at most this many target places, padding among them, in a batch (and source places alike).
         max_pieces: longer sentences are cut here.
         seed: decides the order.
-        subword_dropout: probability of leaving out a merge; 0 takes the pieces as they were prepared.
+        subword_dropout: probability of leaving out a merge; 0 takes the pieces as they were prepared. With it,
+            sentences have more pieces than those that ``tokens`` counts.
     """
 
     tokens: int
     max_pieces: int = 256
     seed: int = 1
     subword_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("tokens", 1), ("max_pieces", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}: expected at least {least}, got {getattr(self, name)}")
+        if not 0 <= self.subword_dropout <= 1:
+            raise ValueError(f"subword_dropout: expected 0 to 1, got {self.subword_dropout}")
 
 
 class BatchStream:
@@ -75,13 +83,11 @@ class BatchStream:
     ) -> None:
         if len(split) == 0:
             raise ValueError("expected at least one pair to train on, got an empty split")
-        if options.tokens < 1:
-            raise ValueError(f"tokens: expected at least 1, got {options.tokens}")
         if options.subword_dropout > 0 and subwords is None:
             raise ValueError("subword_dropout: expected the encodings of both sides as well")
         self._split, self.options, self._subwords = split, options, subwords
         self.position = Position() if position is None else position
-        self._order: tuple[int, NDArray[np.int64]] | None = None  # an epoch and its order
+        self._order: tuple[int, NDArray[np.integer[Any]]] | None = None  # an epoch and its order
         self._pool: tuple[tuple[int, int], list[NDArray[np.int64]]] | None = None
         self._pool_size = _pool_size(split, options)
 
@@ -91,6 +97,11 @@ class BatchStream:
     def __next__(self) -> Batch:
         epoch, pool, place = self.position.epoch, self.position.pool, self.position.batch
         batches = self._batches(epoch, pool)
+        if not 0 <= place < len(batches):
+            raise ValueError(
+                f"expected a position in the batches of this stream, got {self.position}; it was saved with other "
+                "options or another corpus"
+            )
         batch = self._load(batches[place], epoch)
         if place + 1 < len(batches):
             self.position = Position(epoch, pool, place + 1)
@@ -103,9 +114,9 @@ class BatchStream:
     def _batches(self, epoch: int, pool: int) -> list[NDArray[np.int64]]:
         if self._pool is None or self._pool[0] != (epoch, pool):
             if self._order is None or self._order[0] != epoch:
-                order = np.random.default_rng((self.options.seed, epoch)).permutation(len(self._split))
-                self._order = (epoch, order)
-            indices = self._order[1][pool * self._pool_size : (pool + 1) * self._pool_size]
+                self._order = None  # two at a time would be twice the memory
+                self._order = (epoch, _epoch_order(self._split, self.options.seed, epoch))
+            indices = self._order[1][pool * self._pool_size : (pool + 1) * self._pool_size].astype(np.int64)
             batches = make_batches(self._split, indices, self.options)
             shuffle = np.random.default_rng((self.options.seed, epoch, pool, 1)).permutation(len(batches))
             self._pool = ((epoch, pool), [batches[i] for i in shuffle])
@@ -130,17 +141,18 @@ def make_batches(split: Split, indices: NDArray[np.int64], options: BatchOptions
     """Group sentences of like length. The order of ``indices`` decides between sentences of the same lengths."""
     source = np.minimum(split.source.lengths(indices), options.max_pieces) + 1
     target = np.minimum(split.target.lengths(indices), options.max_pieces) + 1
-    order = np.lexsort((source, target))
+    longer = np.maximum(source, target)
+    # Sentences whose longer side is alike, from those with a short source to those with a short target and back again:
+    # neighbours are alike on both sides, also where the longer side grows by one.
+    order = np.lexsort((np.where(longer % 2, target - source, source - target), longer))
     batches: list[NDArray[np.int64]] = []
     start = 0
-    longest_source = 0
-    for place, item in enumerate(order):
-        longest_source = max(longest_source, int(source[item]))
-        places = (place - start + 1) * max(int(target[item]), longest_source)  # targets ascend: the last is longest
-        if places > options.tokens and place > start:
+    for place, length in enumerate(longer[order].tolist()):  # ascending: the last of a batch is its longest
+        if (place - start + 1) * length > options.tokens and place > start:
             batches.append(indices[order[start:place]])
-            start, longest_source = place, int(source[item])
-    batches.append(indices[order[start:]])
+            start = place
+    if len(order):
+        batches.append(indices[order[start:]])
     return batches
 
 
@@ -176,15 +188,22 @@ def pad_rows(rows: list[NDArray[np.int64]], *, before: int | None = None, after:
     return padded
 
 
+def _epoch_order(split: Split, seed: int, epoch: int) -> NDArray[np.integer[Any]]:
+    """All places of a split in the order of an epoch: 4 bytes for each, unless there are more than 2 billion."""
+    order = np.arange(len(split), dtype=np.int32 if len(split) <= 2**31 else np.int64)
+    np.random.default_rng((seed, epoch)).shuffle(order)
+    return order
+
+
 def _pool_size(split: Split, options: BatchOptions) -> int:
     mean = max(1.0, len(split.target.tokens) / len(split) + 1)
     return max(1, int(_POOL_BATCHES * options.tokens / mean))
 
 
 def padding_share(split: Split, options: BatchOptions) -> float:
-    """The share of target and source places in an epoch's batches that are padding."""
+    """The share of target and source places in the first batches that are padding: a sample of the first epoch."""
     pool = _pool_size(split, options)
-    order = np.random.default_rng((options.seed, 0)).permutation(len(split))[: 10 * pool]
+    order = _epoch_order(split, options.seed, 0)[: 10 * pool].astype(np.int64)
     places = filled = 0
     for start in range(0, len(order), pool):
         for batch in make_batches(split, order[start : start + pool], options):

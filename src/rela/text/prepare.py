@@ -1,4 +1,6 @@
-"""From text to a token store: learn the subwords, encode every split, write it down. Memory stays constant.
+"""From text to a token store: learn the subwords, encode every split, write it down.
+
+Encoding needs constant memory. Learning needs some for every distinct word, so of large text it takes a sample.
 
 A preparation that was cut off goes on where it stopped: the tokenizers and the splits that were finished lie in
 ``.NAME.partial`` beside the store, with the recipe that they were made by.
@@ -8,8 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -21,11 +22,13 @@ from rela._version import __version__
 from rela.text.compression import STDIN
 from rela.text.problems import ReadReport
 from rela.text.readers import MAX_CHARS, Pair, PairSource, read_pairs
-from rela.text.store import DESCRIPTION_FILE, FORMAT, SIDES, SentenceWriter, Tokenizers, dtype_for
+from rela.text.sample import find_stride
+from rela.text.store import CONTENTS, DESCRIPTION_FILE, FORMAT, SIDES, SentenceWriter, Tokenizers, dtype_for
 from rela.text.subwords import DEFAULT_MERGES, Subwords
+from rela.text.unfinished import Splits, clear, release, take_up
 
 _CHUNK: Final = 4000  # pairs that are encoded together
-_RECIPE_FILE: Final = "recipe.json"
+_LEARNED_FILE: Final = "learned.json"
 
 Progress = Callable[[str, int], None]
 """Called with what is being done and the number of pairs since the last call."""
@@ -39,7 +42,8 @@ class PrepareOptions:
         merges: merges of the byte-pair encoding, for each vocabulary.
         joint: one vocabulary for both languages, or one for each.
         train_split: the split whose text the merges are learned from.
-        max_train_pairs: learn them from so many pairs at most, spread over the whole; None takes all.
+        max_train_pairs: learn them from so many pairs at most, spread over the whole; None takes all, or as many
+            as about 0.6 GB of memory allow.
         strict: a line with a problem is an error.
         max_chars: longer lines are a problem.
     """
@@ -61,7 +65,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    splits: Mapping[str, Sequence[PairSource]],
+    splits: Splits,
     languages: tuple[str, str],
     out: Path,
     options: PrepareOptions,
@@ -71,26 +75,75 @@ def prepare(
     overwrite: bool = False,
 ) -> Prepared:
     """Write a store of these splits. With ``tokenizers`` given, none are learned."""
-    if tokenizers is None and options.train_split not in splits:
-        raise ValueError(
-            f"expected the split {options.train_split!r} to learn subwords from, got {', '.join(splits) or 'none'}"
-        )
-    if out.exists() and not overwrite:
-        raise FileExistsError(f"{out}: there is something already; name another folder, or say --overwrite")
-    report_progress: Progress = progress or (lambda _what, _count: None)
+    check_splits(splits, None if tokenizers is not None else options.train_split)
+    _check_out(out, overwrite=overwrite)
+    out = out.resolve()  # a link stays a link
     folder = out.with_name(f".{out.name}.partial")
-    splits = _take_up(folder, splits, languages, options, tokenizers)
+    recipe = {
+        "version": __version__,
+        "languages": languages,
+        "options": asdict(options),
+        "tokenizers": None if tokenizers is None else _digest(tokenizers.files()),
+    }
+    with take_up(folder, recipe, splits) as sources:
+        prepared = _fill(folder, sources, languages, options, tokenizers, progress or (lambda _what, _count: None))
+        names = [f"{split}.{side}.{content}" for split in splits for side in SIDES for content in CONTENTS]
+        clear(folder, keep=(DESCRIPTION_FILE, *prepared.tokenizers.files(), *names))
+        release(folder)
+        sync_folder(folder)
+        replace_folder(folder, out)
+    return prepared
+
+
+def check_splits(splits: Splits, train_split: str | None) -> None:
+    """Raise ValueError for splits that cannot be prepared, whatever their files hold."""
+    if train_split is not None and train_split not in splits:
+        raise ValueError(
+            f"expected the split {train_split!r} to learn subwords from, got {', '.join(splits) or 'none'}"
+        )
+    for name, sources in splits.items():
+        if not name.translate({ord(sign): "" for sign in "-_."}).isalnum():
+            raise ValueError(f"expected a split's name of letters, digits, -, _ and ., got {name!r}")
+        if not sources:
+            raise ValueError(f"{name}: expected at least one source of pairs, got none")
+    counts = Counter(path for sources in splits.values() for source in sources for path in source.paths)
+    if counts[STDIN] > 1:
+        raise ValueError(f"expected standard input (-) once at most, got it {counts[STDIN]} times; give files")
+
+
+def _check_out(out: Path, *, overwrite: bool) -> None:
+    if not out.exists():
+        return
+    if not overwrite:
+        raise FileExistsError(f"{out}: there is something already; name another folder, or say --overwrite")
+    if not out.is_dir() or (not (out / DESCRIPTION_FILE).is_file() and any(out.iterdir())):
+        raise FileExistsError(f"{out}: expected a store to overwrite, got something else; name another folder")
+
+
+def _fill(
+    folder: Path,
+    splits: Splits,
+    languages: tuple[str, str],
+    options: PrepareOptions,
+    tokenizers: Tokenizers | None,
+    progress: Progress,
+) -> Prepared:
+    """Write the files of a store, but those that are there."""
+    recipe = asdict(options)
+    learned: dict[str, int] | None = None
     if tokenizers is None:
-        tokenizers = _tokenizers(folder, splits[options.train_split], options, report_progress)
+        tokenizers, learned = _tokenizers(folder, splits[options.train_split], options, progress)
+    else:
+        for unused in ("merges", "joint", "max_train_pairs", "train_split"):
+            del recipe[unused]
     for name, content in tokenizers.files().items():
         write_text(folder / name, content)
     dtype = dtype_for(max(tokenizers.source.size, tokenizers.target.size))
     entries: dict[str, dict[str, Any]] = {}
     reports: dict[str, ReadReport] = {}
     for split, sources in splits.items():
-        entry, reports[split] = _encode(folder, split, sources, tokenizers, dtype, options, report_progress)
-        entries[split] = entry
-        if entry["pairs"] == 0:
+        entries[split], reports[split] = _encode(folder, split, sources, tokenizers, dtype, options, progress)
+        if entries[split]["pairs"] == 0:
             raise ValueError(f"{split}: expected at least one pair, got none; {'; '.join(reports[split].lines())}")
     description = {
         "format": FORMAT,
@@ -100,101 +153,63 @@ def prepare(
         "dtype": dtype,
         "joint": tokenizers.joint,
         "vocabulary": {side: getattr(tokenizers, side).size for side in SIDES},
-        "options": asdict(options),
+        "learned_from_pairs": learned,
+        "options": recipe,
         "splits": entries,
     }
     write_text(folder / DESCRIPTION_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
-    for leftover in (_RECIPE_FILE, *(f"{split}.json" for split in splits), *_spools(splits)):
-        (folder / leftover).unlink(missing_ok=True)
-    sync_folder(folder)
-    replace_folder(folder, out)
     return Prepared(description, reports, tokenizers)
-
-
-def _take_up(
-    folder: Path,
-    splits: Mapping[str, Sequence[PairSource]],
-    languages: tuple[str, str],
-    options: PrepareOptions,
-    tokenizers: Tokenizers | None,
-) -> Mapping[str, Sequence[PairSource]]:
-    """Go on with a folder that the same recipe began, or begin anew. Standard input is written to a file first."""
-    recipe = json.dumps(
-        {
-            "version": __version__,
-            "languages": languages,
-            "options": asdict(options),
-            "tokenizers": None if tokenizers is None else _digest(tokenizers.files()),
-            "splits": {name: [_fingerprint(source) for source in sources] for name, sources in splits.items()},
-        },
-        indent=2,
-    )
-    streams = any(STDIN in source.paths for sources in splits.values() for source in sources)
-    begun = folder / _RECIPE_FILE
-    if streams or not begun.is_file() or begun.read_text(encoding="utf-8") != recipe:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        write_text(begun, recipe)
-    return {name: [_spool(source, folder / f"stdin-{name}") for source in sources] for name, sources in splits.items()}
-
-
-def _fingerprint(source: PairSource) -> list[Any]:
-    """What tells whether a source is still the same: its paths, and the sizes and times of the files."""
-    facts: list[Any] = [asdict(source)]
-    for path in source.paths:
-        if path != STDIN:
-            if not Path(path).exists():
-                raise FileNotFoundError(f"{path}: expected a text file, there is none")
-            if Path(path).is_dir():
-                raise IsADirectoryError(f"{path}: expected a text file, got a folder")
-            stat = Path(path).stat()
-            facts.append([stat.st_size, stat.st_mtime_ns])
-    return facts
-
-
-def _spool(source: PairSource, file: Path) -> PairSource:
-    """Standard input can be read once only, and is needed twice: for the subwords and for the store."""
-    if STDIN not in source.paths:
-        return source
-    with file.open("wb") as spool:
-        shutil.copyfileobj(sys.stdin.buffer, spool)
-    return source.with_path(STDIN, str(file))
-
-
-def _spools(splits: Mapping[str, Sequence[PairSource]]) -> list[str]:
-    return [f"stdin-{name}" for name in splits]
 
 
 def _digest(files: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
-def _tokenizers(folder: Path, sources: Sequence[PairSource], options: PrepareOptions, progress: Progress) -> Tokenizers:
-    """Learn the subwords, unless that was done before the cut."""
-    try:
-        return Tokenizers.load(folder)
-    except (FileNotFoundError, ValueError):
-        pass  # not done, or one of two
+def _tokenizers(
+    folder: Path, sources: Sequence[PairSource], options: PrepareOptions, progress: Progress
+) -> tuple[Tokenizers, dict[str, int]]:
+    """Learn the subwords, unless that was done before the cut. Tells from how many pairs, for each side."""
+    done = folder / _LEARNED_FILE
+    if done.is_file():
+        try:
+            return Tokenizers.load(folder), json.loads(done.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            pass  # not done, or one of two
+    learned: list[Subwords] = []
+    counts: dict[str, int] = {}
+    for sides in [SIDES] if options.joint else [(side,) for side in SIDES]:
+        stride = _stride(sources, sides, options, progress)
+        pairs = islice(_pairs(sources, ReadReport(), options), 0, None, stride)
+        count = 0
 
-    def side(which: str) -> Iterator[str]:
-        for pair in _train_pairs(sources, options, progress):
-            yield getattr(pair, which)
+        def texts(pairs: Iterator[Pair] = pairs, sides: tuple[str, ...] = sides) -> Iterator[str]:
+            nonlocal count
+            for chunk in _chunks(pairs):
+                count += len(chunk)
+                yield from (text for pair in chunk for text in _sides(pair, sides))
+                progress("learning subwords", len(chunk))
 
-    if options.joint:
-        both = (text for pair in _train_pairs(sources, options, progress) for text in (pair.source, pair.target))
-        subwords = Subwords.train(both, options.merges)
-        return Tokenizers(subwords, subwords)
-    return Tokenizers(*(Subwords.train(side(which), options.merges) for which in SIDES))
+        learned.append(Subwords.train(texts(), options.merges))
+        counts |= dict.fromkeys(sides, count)
+    write_text(done, json.dumps(counts))
+    return Tokenizers(learned[0], learned[-1]), counts
 
 
-def _train_pairs(sources: Sequence[PairSource], options: PrepareOptions, progress: Progress) -> Iterator[Pair]:
-    pairs = _pairs(sources, ReadReport(), options)
-    if options.max_train_pairs is not None:
-        total = sum(1 for _ in _pairs(sources, ReadReport(), options))
-        pairs = islice(pairs, 0, None, max(1, -(-total // options.max_train_pairs)))
-    for chunk in _chunks(pairs):
-        progress("learning subwords", len(chunk))
-        yield from chunk
+def _stride(sources: Sequence[PairSource], sides: tuple[str, ...], options: PrepareOptions, progress: Progress) -> int:
+    """Learn from every so manyth pair."""
+
+    def pairs() -> Iterator[Pair]:
+        for chunk in _chunks(_pairs(sources, ReadReport(), options)):
+            yield from chunk
+            progress("choosing pairs to learn from", len(chunk))
+
+    if options.max_train_pairs is None:
+        return find_stride(_sides(pair, sides) for pair in pairs())
+    return max(1, -(-sum(1 for _ in pairs()) // options.max_train_pairs))
+
+
+def _sides(pair: Pair, sides: tuple[str, ...]) -> list[str]:
+    return [getattr(pair, side) for side in sides]
 
 
 def _pairs(sources: Sequence[PairSource], report: ReadReport, options: PrepareOptions) -> Iterator[Pair]:
@@ -212,25 +227,25 @@ def _encode(
     progress: Progress,
 ) -> tuple[dict[str, Any], ReadReport]:
     """Encode one split, unless that was done before the cut."""
-    done = folder / f"{split}.json"
+    done = folder / f"{split}.done"
     if done.is_file():
         saved = json.loads(done.read_text(encoding="utf-8"))
         return saved["entry"], ReadReport.from_json(saved["report"])
     report = ReadReport()
-    writers = [SentenceWriter(folder, split, side, dtype) for side in SIDES]
-    try:
+    with (
+        SentenceWriter(folder, split, "source", dtype) as source,
+        SentenceWriter(folder, split, "target", dtype) as target,
+    ):
         for chunk in _chunks(_pairs(sources, report, options)):
-            writers[0].write(tokenizers.source.encode_batch([pair.source for pair in chunk]))
-            writers[1].write(tokenizers.target.encode_batch([pair.target for pair in chunk]))
+            source.write(tokenizers.source.encode_batch([pair.source for pair in chunk]))
+            target.write(tokenizers.target.encode_batch([pair.target for pair in chunk]))
             progress(f"encoding {split}", len(chunk))
-    finally:
-        for writer in writers:
-            writer.close()
     entry: dict[str, Any] = {
         "pairs": report.num_kept,
-        **{f"{s}_tokens": w.num_tokens for s, w in zip(SIDES, writers, strict=True)},
+        "source_tokens": source.num_tokens,
+        "target_tokens": target.num_tokens,
+        "left_out": report.to_json()["problems"],
     }
-    entry["left_out"] = report.to_json()["problems"]
     write_text(done, json.dumps({"entry": entry, "report": report.to_json()}))
     return entry, report
 

@@ -48,13 +48,17 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PairSource:
-    """Where pairs are read from. Made by `files`, `tsv` or `jsonl`; ``-`` is standard input."""
+    """Where pairs are read from. Made by `files`, `tsv` or `jsonl`; ``-`` is standard input.
+
+    Reports call the files by their paths, or by ``names`` if these are given.
+    """
 
     kind: Literal["files", "tsv", "jsonl"]
     path: str
     target_path: str | None = None
     columns: tuple[int, int] = (1, 2)
     keys: tuple[str, str] = ("source", "target")
+    names: tuple[str, ...] | None = None
 
     @classmethod
     def files(cls, source: str | Path, target: str | Path) -> PairSource:
@@ -80,14 +84,17 @@ class PairSource:
     def swapped(self) -> PairSource:
         """The same pairs with source and target exchanged."""
         if self.target_path is not None:
-            return replace(self, path=self.target_path, target_path=self.path)
+            names = None if self.names is None else self.names[::-1]
+            return replace(self, path=self.target_path, target_path=self.path, names=names)
         return replace(self, columns=self.columns[::-1], keys=self.keys[::-1])
 
     def with_path(self, old: str, new: str) -> PairSource:
-        """The same with another path in the place of one."""
+        """The same pairs from a copy of one of the files; reports still call it by the old path."""
+        names = self.names or self.paths
         if self.path == old:
-            return replace(self, path=new)
-        return replace(self, target_path=new if self.target_path == old else self.target_path)
+            return replace(self, path=new, names=names)
+        assert self.target_path == old, (self.target_path, old)
+        return replace(self, target_path=new, names=names)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -102,6 +109,7 @@ def read_pairs(
 
     Raises ValueError for the first problem when ``strict``, and for a damaged or cut packed file in any case.
     """
+    names = source.names or source.paths
     for line, (raw_source, raw_target) in enumerate(_raw_pairs(source, max_chars), start=1):
         report.num_lines += 1
         texts = _good_texts(raw_source, raw_target, max_chars)
@@ -110,7 +118,7 @@ def read_pairs(
             yield Pair(line, *texts)
         else:
             problem, side = _find_problem(source, raw_source, raw_target, max_chars)
-            _add(report, problem, Place(source.paths[min(side, len(source.paths) - 1)], line), strict=strict)
+            _add(report, problem, Place(names[min(side, len(names) - 1)], line), strict=strict)
 
 
 def read_lines(

@@ -17,18 +17,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rela._files import naming
 from rela.text.subwords import Subwords
 
 FORMAT: Final = "rela-store-1"
 DESCRIPTION_FILE: Final = "store.json"
 SIDES: Final = ("source", "target")
+CONTENTS: Final = ("tokens", "offsets")
+_DTYPES: Final = ("<u2", "<u4")
 
 
 class Tokenizers(NamedTuple):
@@ -74,6 +79,8 @@ class Sentences:
         return len(self.offsets) - 1
 
     def __getitem__(self, index: int) -> NDArray[np.integer[Any]]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"expected a sentence from 0 to {len(self) - 1}, got {index}")
         return self.tokens[self.offsets[index] : self.offsets[index + 1]]
 
     def lengths(self, indices: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -115,6 +122,8 @@ class Store:
         if not isinstance(description, dict) or description.get("format") != FORMAT:
             found = description.get("format") if isinstance(description, dict) else type(description).__name__
             raise ValueError(f"{file}: expected format {FORMAT!r}, got {found!r}; prepare the text anew")
+        if lacking := _lacking(description):
+            raise ValueError(f"{file}: expected a description with {lacking}, got none; prepare the text anew")
         return cls(path, description)
 
     @property
@@ -129,7 +138,15 @@ class Store:
 
     def tokenizers(self) -> Tokenizers:
         """The encodings of both sides."""
-        return Tokenizers.load(self.folder)
+        tokenizers = Tokenizers.load(self.folder)
+        for side in SIDES:
+            expected, size = self.description["vocabulary"][side], getattr(tokenizers, side).size
+            if size != expected:
+                raise ValueError(
+                    f"{self.folder}: expected a vocabulary of {expected:,} pieces on the {side} side, got a tokenizer "
+                    f"with {size:,}; it belongs to another store, prepare anew"
+                )
+        return tokenizers
 
     def split(self, name: str) -> Split:
         """Map one split's arrays."""
@@ -141,12 +158,38 @@ class Store:
         entry = self.description["splits"][name]
         dtype = np.dtype(self.description["dtype"])
         tokens = _map(self.folder / f"{name}.{side}.tokens", dtype, entry[f"{side}_tokens"])
-        offsets = _map(self.folder / f"{name}.{side}.offsets", np.dtype("<i8"), entry["pairs"] + 1)
+        offsets = _map(path := self.folder / f"{name}.{side}.offsets", np.dtype("<i8"), entry["pairs"] + 1)
+        ends = (int(offsets[0]), int(offsets[-1]))
+        if ends != (0, len(tokens)):
+            raise ValueError(
+                f"{path}: expected offsets from 0 to {len(tokens):,}, got {ends[0]:,} to {ends[1]:,}; the file is "
+                "damaged, prepare anew"
+            )
         return Sentences(tokens, offsets)
+
+
+def _lacking(description: dict[str, Any]) -> str | None:
+    """The first thing that every description has and this one has not."""
+    kinds: dict[str, type] = {"source_language": str, "target_language": str, "vocabulary": dict, "splits": dict}
+    for name, kind in kinds.items():
+        if not isinstance(description.get(name), kind):
+            return name
+    if description.get("dtype") not in _DTYPES:
+        return f"a dtype of {' or '.join(_DTYPES)}"
+    entries = {"vocabulary": description["vocabulary"]}
+    entries |= {f"splits.{split}": entry for split, entry in description["splits"].items()}
+    for where, entry in entries.items():
+        for name in SIDES if where == "vocabulary" else ("pairs", *(f"{side}_tokens" for side in SIDES)):
+            count = entry.get(name) if isinstance(entry, dict) else None
+            if not isinstance(count, int) or count < 0:
+                return f"a number as {where}.{name}"
+    return None
 
 
 def _map(path: Path, dtype: np.dtype[Any], length: int) -> NDArray[Any]:
     expected = length * dtype.itemsize
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: expected a file of {expected:,} bytes, there is none; prepare anew")
     size = path.stat().st_size
     if size != expected:
         raise ValueError(f"{path}: expected {expected:,} bytes, got {size:,}; the file is damaged, prepare anew")
@@ -156,31 +199,46 @@ def _map(path: Path, dtype: np.dtype[Any], length: int) -> NDArray[Any]:
 
 
 class SentenceWriter:
-    """Writes one side of a split, sentence by sentence, with constant memory."""
+    """Writes one side of a split, sentence by sentence, with constant memory. What was written is on disk at its end.
+
+    An error names the file, which those of a full disk do not do by themselves.
+    """
 
     def __init__(self, folder: Path, name: str, side: str, dtype: str) -> None:
         self._dtype = np.dtype(dtype)
-        self._tokens: IO[bytes] = (folder / f"{name}.{side}.tokens").open("wb")
-        self._offsets: IO[bytes] = (folder / f"{name}.{side}.offsets").open("wb")
-        self._offsets.write(np.zeros(1, "<i8").tobytes())
+        self._paths = [folder / f"{name}.{side}.{content}" for content in CONTENTS]
+        self._files: list[IO[bytes]] = []
         self.num_tokens = 0
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._files = [stack.enter_context(path.open("wb", buffering=0)) for path in self._paths]
+            self._append(b"", np.zeros(1, "<i8").tobytes())
+            self._closing = stack.pop_all()
+        return self
 
     def write(self, sentences: Sequence[Sequence[int]]) -> None:
         """Append sentences."""
         lengths = np.fromiter((len(ids) for ids in sentences), "<i8", len(sentences))
-        flat = np.fromiter((index for ids in sentences for index in ids), self._dtype, int(lengths.sum()))
-        self._tokens.write(flat.tobytes())
-        self._offsets.write((np.cumsum(lengths, dtype="<i8") + self.num_tokens).tobytes())
+        flat = np.fromiter(chain.from_iterable(sentences), self._dtype, int(lengths.sum()))
+        self._append(flat.tobytes(), (np.cumsum(lengths, dtype="<i8") + self.num_tokens).tobytes())
         self.num_tokens += len(flat)
 
-    def close(self) -> None:
-        """Make sure that everything is on disk."""
-        for file in (self._tokens, self._offsets):
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._closing:
+            if kind is None:
+                for path, file in zip(self._paths, self._files, strict=True):
+                    with naming(path):
+                        os.fsync(file.fileno())
+
+    def _append(self, *contents: bytes) -> None:
+        for path, file, content in zip(self._paths, self._files, contents, strict=True):
+            rest = memoryview(content)
+            with naming(path):
+                while rest:  # a raw file may take less than it is given
+                    rest = rest[file.write(rest) :]
 
 
 def dtype_for(vocabulary: int) -> str:
     """The smallest type that holds the ids of a vocabulary."""
-    return "<u2" if vocabulary <= 2**16 else "<u4"
+    return _DTYPES[0] if vocabulary <= 2**16 else _DTYPES[1]

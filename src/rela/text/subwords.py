@@ -50,33 +50,39 @@ class Subwords:
         """Learn merges from texts. There may be fewer than asked if the texts have no more pairs to merge."""
         if merges < 0:
             raise ValueError(f"merges: expected 0 or more, got {merges}")
-        tokenizer = Tokenizer(BPE())
-        tokenizer.normalizer = normalizers.Prepend(" ")  # pyright: ignore[reportAttributeAccessIssue]
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # pyright: ignore[reportAttributeAccessIssue]
-        tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])  # pyright: ignore[reportAttributeAccessIssue]
+        tokenizer = _untrained()
         trainer = BpeTrainer(  # pyright: ignore[reportCallIssue]
             vocab_size=NUM_BYTES + merges,
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             max_token_length=_LONGEST_PIECE,
             show_progress=False,
         )
-        tokenizer.train_from_iterator(texts, trainer)
+        tokenizer.train_from_iterator((_checked(text) for text in texts), trainer)
         return cls(_with_special_pieces(tokenizer))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Subwords:
         """Read a ``tokenizer.json`` of ours."""
-        text = Path(path).read_text(encoding="utf-8")
+        data = Path(path).read_bytes()
         try:
+            text = data.decode()
             tokenizer = Tokenizer.from_str(text)
         except Exception as error:  # the Rust side raises plain exceptions for whatever does not fit
-            raise ValueError(f"{path}: expected a tokenizer.json, got a file that does not parse: {error}") from None
+            raise ValueError(
+                f"{path}: expected a tokenizer.json, got a file that does not parse ({error}); prepare the text anew"
+            ) from None
         for index, piece in enumerate(SPECIAL_PIECES):
             if tokenizer.id_to_token(index) != piece:
                 raise ValueError(
                     f"{path}: expected a tokenizer that `rela prepare` made, whose piece {index} is {piece!r}, got "
                     f"{tokenizer.id_to_token(index)!r}; prepare the text anew"
                 )
+        if (steps := _steps(tokenizer)) != (expected := _steps(_untrained())):
+            changed = ", ".join(name for name in expected if steps[name] != expected[name])
+            raise ValueError(
+                f"{path}: expected a tokenizer that `rela prepare` made, got one with other settings of {changed}; "
+                "prepare the text anew"
+            )
         return cls(tokenizer)
 
     def to_json(self) -> str:
@@ -86,7 +92,7 @@ class Subwords:
     @property
     def size(self) -> int:
         """How many ids there are: special ones, bytes and merges."""
-        return self._tokenizer.get_vocab_size()
+        return self._size
 
     @property
     def num_merges(self) -> int:
@@ -95,39 +101,60 @@ class Subwords:
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text's pieces, without BOS and EOS."""
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
+        return self._tokenizer.encode(_checked(text), add_special_tokens=False).ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The same for many texts, on all cores."""
-        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+        checked = [_checked(text) for text in texts]
+        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(checked, add_special_tokens=False)]
 
     def encode_with_spans(self, text: str) -> Encoded:
         """The ids, and the characters that each piece covers.
 
-        A piece of part of a character's bytes covers the whole character.
+        A piece of part of a character's bytes covers the whole character; one that is nothing but the blank put
+        before the text covers none.
         """
-        encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        return Encoded(encoding.ids, [Span(*offsets) for offsets in encoding.offsets])
+        encoding = self._tokenizer.encode(_checked(text), add_special_tokens=False)
+        spans = [Span(*offsets) for offsets in encoding.offsets]
+        if encoding.tokens and encoding.tokens[0] == _BLANK:
+            spans[0] = Span(0, 0)
+        return Encoded(encoding.ids, spans)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of pieces. Special ids are left out; bytes that are no UTF-8 become U+FFFD."""
+        self._check(ids)
         kept = [index for index in ids if index >= len(SPECIAL_PIECES)]
         return self._tokenizer.decode(kept, skip_special_tokens=False)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Each piece by itself, as text (a broken character shows as U+FFFD)."""
+        self._check(ids)
         return [SPECIAL_PIECES[i] if i < len(SPECIAL_PIECES) else _BYTES.decode([self._names[i]]) for i in ids]
+
+    def _check(self, ids: Sequence[int]) -> None:
+        """Refuse ids of another vocabulary, which the Rust side would leave out in silence."""
+        if len(ids) and not 0 <= min(ids) <= max(ids) < self._size:
+            wrong = next(index for index in ids if not 0 <= index < self._size)
+            raise ValueError(
+                f"expected ids from 0 to {self._size - 1}, got {wrong}; take the tokenizer that the ids were made with"
+            )
 
     def encode_with_dropout(self, text: str, probability: float, generator: np.random.Generator) -> list[int]:
         """The ids when each merge is left out with a probability each time it could be done (BPE dropout).
 
         Provilkov et al. 2020. At 0 this is :meth:`encode`; at 1, bytes.
         """
+        if not 0 <= probability <= 1:
+            raise ValueError(f"probability: expected 0 to 1, got {probability}")
         assert self._tokenizer.normalizer is not None
         assert self._tokenizer.pre_tokenizer is not None
-        prepared = self._tokenizer.normalizer.normalize_str(text)
+        prepared = self._tokenizer.normalizer.normalize_str(_checked(text))
         words = self._tokenizer.pre_tokenizer.pre_tokenize_str(prepared)
         return [index for word, _ in words for index in merge_with_dropout(word, self._merges, probability, generator)]
+
+    @cached_property
+    def _size(self) -> int:
+        return self._tokenizer.get_vocab_size()
 
     @cached_property
     def _names(self) -> list[str]:
@@ -168,6 +195,35 @@ def merge_with_dropout(word: str, merges: Merges, probability: float, generator:
 
 
 _BYTES: Final = decoders.ByteLevel()
+_BLANK: Final = "Ġ"
+"""How the alphabet of bytes writes a blank."""
+
+
+def _checked(text: str) -> str:
+    """The same text, if it can be written as UTF-8. The Rust side would raise a TypeError that says nothing."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"expected text that can be written as UTF-8, got the lone surrogate {error.object[error.start]!r} as "
+            f"character {error.start} of {len(text):,}; replace or remove it"
+        ) from None
+    return text
+
+
+def _untrained() -> Tokenizer:
+    tokenizer = Tokenizer(BPE())
+    tokenizer.normalizer = normalizers.Prepend(" ")  # pyright: ignore[reportAttributeAccessIssue]
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # pyright: ignore[reportAttributeAccessIssue]
+    tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])  # pyright: ignore[reportAttributeAccessIssue]
+    return tokenizer
+
+
+def _steps(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Everything about a tokenizer but its pieces: with other settings, pieces would not give back their text."""
+    state: dict[str, Any] = json.loads(tokenizer.to_str())
+    model: dict[str, Any] = state.pop("model")
+    return state | {f"model {name}": value for name, value in model.items() if name not in ("vocab", "merges")}
 
 
 def _with_special_pieces(tokenizer: Tokenizer) -> Tokenizer:

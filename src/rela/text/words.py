@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-_WORD = re.compile(r"\w+(?:['\u2019\-.]\w+)*|[^\w\s]")
+_MARK: Final = "\u0300"
+_JOINERS: Final = "\u200c\u200d"  # zero-width, inside words of Persian and of the scripts of India
+_WORD: Final = re.compile(r"\w[\w\u0300]*(?:['\u2019\-.]\w[\w\u0300]*)*|[^\w\s]\u0300*")
 """Letters and digits, joined by single apostrophes, hyphens or points inside; any other sign on its own."""
 
 
@@ -23,7 +26,13 @@ def split_words(text: str) -> list[Span]:
     >>> [text[a:b] for a, b in split_words(text := "Das Haus, don't!")]
     ['Das', 'Haus', ',', "don't", '!']
     """
-    return [Span(*match.span()) for match in _WORD.finditer(text)]
+    # For the module re, vowel signs and accents that are characters of their own are no letters: one stands for all.
+    plain = text if text.isascii() else "".join(_MARK if _is_mark(sign) else sign for sign in text)
+    return [Span(*match.span()) for match in _WORD.finditer(plain)]
+
+
+def _is_mark(sign: str) -> bool:
+    return unicodedata.category(sign)[0] == "M" or sign in _JOINERS
 
 
 def blank_separated(text: str) -> list[Span]:
@@ -48,7 +57,7 @@ def words_of_pieces(pieces: Sequence[Span], words: Sequence[Span]) -> list[list[
             first += 1
         index, touched = first, list[int]()
         while index < len(words) and words[index].start < piece.end:
-            if words[index].end > piece.start:
+            if max(words[index].start, piece.start) < min(words[index].end, piece.end):
                 touched.append(index)
             index += 1
         found.append(touched)

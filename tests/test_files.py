@@ -1,0 +1,96 @@
+"""Files and folders that are whole or not there."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from rela import _files
+from rela._files import naming, new_folder, replace_folder, write_text
+
+
+def names(folder: Path) -> list[str]:
+    return [file.name for file in folder.iterdir()]
+
+
+class TestText:
+    def test_as_it_is(self, tmp_path: Path) -> None:
+        file = tmp_path / "a.txt"
+        file.write_text("old", encoding="utf-8")
+        write_text(file, "é\n\u2028\r\n")
+        assert file.read_bytes() == "é\n\u2028\r\n".encode()
+        assert names(tmp_path) == ["a.txt"]
+
+    def test_an_error_names_the_users_file_and_leaves_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(_: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        file = tmp_path / "a.txt"
+        file.write_text("old", encoding="utf-8")
+        monkeypatch.setattr(_files.os, "fsync", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            write_text(file, "new")
+        assert caught.value.filename == str(file)
+        assert file.read_text(encoding="utf-8") == "old"
+        assert names(tmp_path) == ["a.txt"]
+
+    def test_no_such_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError) as caught:
+            write_text(tmp_path / "none" / "a.txt", "new")
+        assert caught.value.filename == str(tmp_path / "none" / "a.txt")
+
+    def test_text_that_is_none(self, tmp_path: Path) -> None:
+        with pytest.raises(UnicodeEncodeError):
+            write_text(tmp_path / "a.txt", "\ud800")
+        assert names(tmp_path) == []
+
+
+def test_naming_keeps_the_kind_of_error(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError) as caught, naming(tmp_path):
+        raise OSError(errno.EACCES, "Permission denied", "other")
+    assert caught.value.filename == str(tmp_path)
+
+
+class TestFolder:
+    def test_whole_or_not_at_all(self, tmp_path: Path) -> None:
+        path = tmp_path / "made" / "on the way"
+        with new_folder(path) as folder:
+            (folder / "a").write_text("1", encoding="utf-8")
+            assert not path.exists()
+        assert (path / "a").read_text(encoding="utf-8") == "1"
+        with pytest.raises(KeyboardInterrupt), new_folder(path):
+            raise KeyboardInterrupt
+        assert names(path) == ["a"]
+        assert names(path.parent) == [path.name]
+
+    @pytest.mark.parametrize("kind", ["folder", "file", "link"])
+    def test_what_is_there_is_replaced(self, tmp_path: Path, kind: str) -> None:
+        path = tmp_path / "it"
+        if kind == "folder":
+            (path / "old").mkdir(parents=True)
+        elif kind == "file":
+            path.write_text("old", encoding="utf-8")
+        else:
+            path.symlink_to(tmp_path / "nothing")
+        with new_folder(path) as folder:
+            (folder / "new").touch()
+        assert names(path) == ["new"]
+        assert names(tmp_path) == ["it"]
+
+    def test_rests_of_a_killed_process_are_no_hindrance(self, tmp_path: Path) -> None:
+        path = tmp_path / "it"
+        for rest in (".it.partial", ".it.old"):
+            (tmp_path / rest / "rest").mkdir(parents=True)
+        with new_folder(path) as folder:
+            assert names(folder) == []
+        assert names(tmp_path) == ["it"]
+
+    def test_what_was_there_stays_if_the_new_one_cannot_take_its_place(self, tmp_path: Path) -> None:
+        path = tmp_path / "it"
+        (path / "old").mkdir(parents=True)
+        with pytest.raises(FileNotFoundError):
+            replace_folder(tmp_path / "none", path)
+        assert names(path) == ["old"]
+        assert names(tmp_path) == ["it"]

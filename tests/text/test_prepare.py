@@ -1,0 +1,400 @@
+"""From text to a store: cut off anywhere, from any source, with problems, and with little memory."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.text.stores import contents, store_files
+
+from rela.text import prepare as preparing
+from rela.text.prepare import Prepared, PrepareOptions, prepare
+from rela.text.readers import PairSource
+from rela.text.store import Store, Tokenizers
+from rela.text.subwords import Subwords
+
+ENGLISH = [f"the {noun} is {kind} ." for noun in ("house", "dog", "tree") for kind in ("old", "big", "here", "1 €")]
+GERMAN = [f"das {noun} ist {kind} ." for noun in ("Haus", "Tier", "Blatt") for kind in ("alt", "groß", "hier", "1 €")]
+OPTIONS = PrepareOptions(merges=60)
+
+
+class CutError(Exception):
+    """Stands for whatever ends a preparation."""
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparing, "_CHUNK", 5)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> dict[str, list[PairSource]]:
+    return {name: [write_pair(tmp_path, name, ENGLISH[:n], GERMAN[:n])] for name, n in (("train", 12), ("dev", 7))}
+
+
+def write_pair(folder: Path, name: str, source: Sequence[str], target: Sequence[str]) -> PairSource:
+    for language, lines in (("en", source), ("de", target)):
+        (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return PairSource.files(folder / f"{name}.en", folder / f"{name}.de")
+
+
+def run(splits: Any, out: Path, options: PrepareOptions = OPTIONS, **more: Any) -> Prepared:
+    return prepare(splits, ("en", "de"), out, options, **more)
+
+
+def decoded(store: Store, split: str) -> tuple[list[str], list[str]]:
+    sides = zip(store.split(split), store.tokenizers(), strict=True)
+    source, target = ([subwords.decode(ids.tolist()) for ids in side] for side, subwords in sides)
+    return source, target
+
+
+class TestStore:
+    @pytest.mark.parametrize("joint", [True, False])
+    def test_the_text_comes_out_again(self, tmp_path: Path, text: Any, joint: bool) -> None:
+        out = tmp_path / "made" / "on the way" / "store"
+        prepared = run(text, out, PrepareOptions(merges=60, joint=joint))
+        store = Store.open(out)
+        assert store.description == prepared.description
+        assert store.languages == ("en", "de")
+        assert decoded(store, "train") == (ENGLISH, GERMAN)
+        assert decoded(store, "dev") == (ENGLISH[:7], GERMAN[:7])
+        assert store.tokenizers().joint == joint
+        assert [file.name for file in out.parent.iterdir()] == ["store"]
+        if joint:
+            assert set(contents(out)) == store_files("train", "dev")
+        else:
+            assert store.tokenizers().source.encode("house") != store.tokenizers().target.encode("house")
+
+    def test_32k_merges_unless_told_otherwise(self) -> None:
+        assert (PrepareOptions().merges, PrepareOptions().joint) == (32_000, True)
+
+    def test_large_vocabularies(self, tmp_path: Path, text: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(preparing, "dtype_for", lambda _size: "<u4")  # pyright: ignore[reportUnknownLambdaType]
+        run(text, tmp_path / "store")
+        store = Store.open(tmp_path / "store")
+        assert store.split("train").source.tokens.dtype == "<u4"
+        assert decoded(store, "train") == (ENGLISH, GERMAN)
+
+    def test_subwords_of_another_store(self, tmp_path: Path, text: Any) -> None:
+        run(text, tmp_path / "one")
+        tokenizers = Tokenizers.load(tmp_path / "one")
+        prepared = run({"test": text["dev"]}, tmp_path / "two", PrepareOptions(merges=3), tokenizers=tokenizers)
+        assert decoded(Store.open(tmp_path / "two"), "test") == (ENGLISH[:7], GERMAN[:7])
+        assert contents(tmp_path / "two")["tokenizer.json"] == contents(tmp_path / "one")["tokenizer.json"]
+        assert prepared.description["options"] == {"strict": False, "max_chars": 10_000}  # the others had no effect
+
+    def test_splits_with_the_names_of_our_files(self, tmp_path: Path, text: Any) -> None:
+        names = ["tokenizer", "store", "recipe", "lock", "train"]
+        run(dict.fromkeys(names, text["train"]), tmp_path / "store")
+        store = Store.open(tmp_path / "store")
+        assert set(contents(store.folder)) == store_files(*names)
+        assert all(decoded(store, name) == (ENGLISH, GERMAN) for name in names)
+
+    def test_several_files_in_one_split(self, tmp_path: Path) -> None:
+        parts = [write_pair(tmp_path, name, [name, "x"], [name, ""]) for name in ("a", "b", "c")]
+        prepared = run({"train": parts}, tmp_path / "store")
+        assert decoded(Store.open(tmp_path / "store"), "train") == (["a", "b", "c"], ["a", "b", "c"])
+        assert prepared.description["splits"]["train"]["left_out"]["empty-target"]["count"] == 3
+
+    def test_fewer_pairs_to_learn_from(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        learned: list[list[str]] = []
+
+        def train(texts: Any, merges: int) -> Subwords:
+            learned.append(list(texts))
+            return Subwords.train(learned[-1], merges)
+
+        class Spy:
+            pass
+
+        Spy.train = staticmethod(train)  # pyright: ignore[reportAttributeAccessIssue]
+        monkeypatch.setattr(preparing, "Subwords", Spy)
+        source = write_pair(tmp_path, "many", [f"s{n}" for n in range(23)], [f"t{n}" for n in range(23)])
+        run({"train": [source]}, tmp_path / "store", PrepareOptions(merges=5, max_train_pairs=5))
+        assert learned == [[f"{side}{n}" for n in range(0, 23, 5) for side in "st"]]
+        description = Store.open(tmp_path / "store").description
+        assert description["splits"]["train"]["pairs"] == 23
+        assert description["learned_from_pairs"] == {"source": 5, "target": 5}
+        run({"train": [source]}, tmp_path / "two", PrepareOptions(merges=5, joint=False))
+        assert [len(texts) for texts in learned[1:]] == [23, 23]
+        monkeypatch.setattr(preparing, "find_stride", lambda texts: len(list(texts)) // 4)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        prepared = run({"train": [source]}, tmp_path / "three", PrepareOptions(merges=5, joint=False))
+        assert learned[3:] == [[f"{side}{n}" for n in range(0, 23, 5)] for side in "st"]
+        assert prepared.description["learned_from_pairs"] == {"source": 5, "target": 5}
+
+
+class TestProblems:
+    def test_are_left_out_and_told_by_line(self, tmp_path: Path) -> None:
+        source = write_pair(tmp_path, "bad", ["good", "", "x" * 50, "good", "more"], ["gut", "leer", "lang", "gut"])
+        prepared = run({"train": [source]}, tmp_path / "store", PrepareOptions(merges=5, max_chars=20))
+        problems = prepared.description["splits"]["train"]["left_out"]
+        assert {name: [place["line"] for place in found["first"]] for name, found in problems.items()} == {
+            "unequal-lines": [5],
+            "too-long": [3],
+            "empty-source": [2],
+        }
+        assert prepared.reports["train"].num_left_out == 3
+        assert decoded(Store.open(tmp_path / "store"), "train") == (["good", "good"], ["gut", "gut"])
+
+    def test_strict(self, tmp_path: Path) -> None:
+        source = write_pair(tmp_path, "bad", ["good", ""], ["gut", "leer"])
+        with pytest.raises(ValueError, match=r"bad\.en, line 2: empty-source"):
+            run({"train": [source]}, tmp_path / "store", PrepareOptions(merges=5, strict=True))
+        assert not (tmp_path / "store").exists()
+
+    @pytest.mark.parametrize("lines", [[], ["", " "]])
+    def test_nothing_to_prepare(self, tmp_path: Path, lines: list[str]) -> None:
+        source = write_pair(tmp_path, "empty", lines, lines)
+        message = f"train: expected at least one pair, got none; {len(lines)} lines read, 0 kept"
+        with pytest.raises(ValueError, match=message):
+            run({"train": [source]}, tmp_path / "store")
+        assert not (tmp_path / "store").exists()
+
+    def test_splits_that_cannot_be(self, tmp_path: Path, text: Any) -> None:
+        for splits, message in (
+            ({"dev": text["dev"]}, "expected the split 'train' to learn subwords from, got dev"),
+            ({}, "expected the split 'train' to learn subwords from, got none"),
+            ({"train": []}, "train: expected at least one source of pairs, got none"),
+            ({**text, "../x": text["dev"]}, r"expected a split's name of letters, digits, -, _ and \., got '\.\./x'"),
+            (
+                {"train": [PairSource.tsv("-")], "dev": [PairSource.tsv("-")]},
+                r"expected standard input \(-\) once at most, got it 2 times",
+            ),
+        ):
+            with pytest.raises(ValueError, match=message):
+                run(splits, tmp_path / "store")
+        assert not list(tmp_path.glob(".*"))
+
+    def test_files_that_are_none(self, tmp_path: Path, text: Any) -> None:
+        with pytest.raises(FileNotFoundError, match="none: expected a text file, there is none"):
+            run({"train": [PairSource.files(tmp_path / "none", tmp_path / "train.de")]}, tmp_path / "store")
+        with pytest.raises(IsADirectoryError, match="expected a text file, got a folder"):
+            run({"train": [PairSource.tsv(tmp_path)]}, tmp_path / "store")
+        assert not list(tmp_path.glob(".*"))
+
+
+class TestOut:
+    def test_is_not_overwritten_unasked(self, tmp_path: Path, text: Any) -> None:
+        out = tmp_path / "store"
+        run(text, out)
+        before = contents(out)
+        with pytest.raises(FileExistsError, match=r"store: there is something already; name another .* --overwrite"):
+            run(text, out, PrepareOptions(merges=5))
+        assert contents(out) == before
+        run(text, out, PrepareOptions(merges=5), overwrite=True)
+        assert Store.open(out).tokenizers().source.num_merges == 5
+        assert {file.name for file in tmp_path.iterdir()} == {"store", "train.en", "train.de", "dev.en", "dev.de"}
+
+    def test_what_is_no_store_is_never_overwritten(self, tmp_path: Path, text: Any) -> None:
+        (tmp_path / "file").write_text("mine", encoding="utf-8")
+        for path in (tmp_path, tmp_path / "file"):
+            with pytest.raises(FileExistsError, match="expected a store to overwrite, got something else"):
+                run(text, path, overwrite=True)
+        (tmp_path / "empty").mkdir()
+        run(text, tmp_path / "empty", overwrite=True)
+        assert Store.open(tmp_path / "empty").splits == ["train", "dev"]
+
+    def test_a_link_stays_a_link(self, tmp_path: Path, text: Any) -> None:
+        (tmp_path / "large disk").mkdir()
+        (tmp_path / "link").symlink_to(tmp_path / "large disk" / "store")
+        for _ in range(2):
+            run(text, tmp_path / "link", overwrite=True)
+        assert (tmp_path / "link").is_symlink()
+        assert [file.name for file in (tmp_path / "large disk").iterdir()] == ["store"]
+
+    def test_in_a_file(self, tmp_path: Path, text: Any) -> None:
+        with pytest.raises(NotADirectoryError):
+            run(text, tmp_path / "train.en" / "store")
+
+    def test_two_at_a_time(self, tmp_path: Path, text: Any) -> None:
+        def second(_what: str, _count: int) -> None:
+            with pytest.raises(BlockingIOError, match="expected no other process to write here, got one; wait for it"):
+                run(text, tmp_path / "store")
+
+        run(text, tmp_path / "store", progress=second)
+        assert decoded(Store.open(tmp_path / "store"), "train") == (ENGLISH, GERMAN)
+
+
+class TestResume:
+    def cut_after(self, calls: int, seen: list[str] | None = None) -> Callable[[str, int], None]:
+        counted = [0]
+
+        def progress(what: str, _count: int) -> None:
+            counted[0] += 1
+            if seen is not None:
+                seen.append(what)
+            if counted[0] > calls:
+                raise CutError
+
+        return progress
+
+    @pytest.mark.parametrize("joint", [True, False])
+    def test_cut_anywhere_the_result_is_the_same(self, tmp_path: Path, text: Any, joint: bool) -> None:
+        options = PrepareOptions(merges=60, joint=joint)
+        seen: list[str] = []
+        whole = run(text, tmp_path / "whole", options, progress=self.cut_after(1000, seen))
+        for calls in range(len(seen)):
+            out = tmp_path / f"cut-{calls}"
+            with pytest.raises(CutError):
+                run(text, out, options, progress=self.cut_after(calls))
+            assert not out.exists()
+            (tmp_path / f".cut-{calls}.partial" / ".tokenizer.json.77.partial").touch()  # as after a kill
+            again = run(text, out, options)
+            assert again.description == whole.description
+            assert again.reports == whole.reports
+            assert contents(out) == contents(tmp_path / "whole")
+        assert not list(tmp_path.glob(".*"))
+
+    def test_what_was_done_is_not_done_again(self, tmp_path: Path, text: Any) -> None:
+        seen: list[str] = []
+        run(text, tmp_path / "whole", progress=self.cut_after(1000, seen))
+        learning = seen.index("encoding train")
+        for calls, first in (
+            (learning - 1, "choosing pairs to learn from"),
+            (learning, "encoding train"),
+            (len(seen) - 1, "encoding dev"),
+        ):
+            out = tmp_path / first
+            with pytest.raises(CutError):
+                run(text, out, progress=self.cut_after(calls))
+            after: list[str] = []
+            run(text, out, progress=self.cut_after(1000, after))
+            assert after == seen[seen.index(first) :]
+
+    @pytest.mark.parametrize("change", ["options", "text", "time", "languages", "tokenizers"])
+    def test_another_recipe_begins_anew(self, tmp_path: Path, text: Any, change: str) -> None:
+        with pytest.raises(CutError):  # after the subwords and the first split
+            run(text, tmp_path / "store", progress=self.cut_after(9))
+        options, languages, tokenizers = OPTIONS, ("en", "de"), None
+        if change == "options":
+            options = PrepareOptions(merges=61)
+        elif change == "text":
+            text["train"] = [write_pair(tmp_path, "train", ENGLISH[:5], GERMAN[:5])]
+        elif change == "time":
+            os.utime(tmp_path / "train.en", (1, 1))
+        elif change == "languages":
+            languages = ("en", "nl")
+        else:
+            subwords = Subwords.train(["other"], 3)
+            tokenizers = Tokenizers(subwords, subwords)
+        seen: list[str] = []
+        prepare(text, languages, tmp_path / "store", options, tokenizers=tokenizers, progress=self.cut_after(99, seen))
+        assert seen[0] == ("encoding train" if change == "tokenizers" else "choosing pairs to learn from")
+        prepare(text, languages, tmp_path / "whole", options, tokenizers=tokenizers)
+        assert contents(tmp_path / "store") == contents(tmp_path / "whole")
+
+    def test_a_damaged_tokenizer_is_learned_again(self, tmp_path: Path, text: Any) -> None:
+        run(text, tmp_path / "whole")
+        with pytest.raises(CutError):
+            run(text, tmp_path / "store", progress=self.cut_after(7))
+        (tmp_path / ".store.partial" / "tokenizer.json").write_text("{", encoding="utf-8")
+        run(text, tmp_path / "store")
+        assert contents(tmp_path / "store") == contents(tmp_path / "whole")
+
+
+class TestStreams:
+    def test_standard_input(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        lines = [f"{source}\t{target}\n" for source, target in zip(ENGLISH, GERMAN, strict=True)]
+        for _ in range(2):  # once more: what is read from a stream is never taken from before
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("".join([*lines, "one\n"]).encode())))
+            prepared = run({"train": [PairSource.tsv("-")]}, tmp_path / "store", overwrite=True)
+            assert decoded(Store.open(tmp_path / "store"), "train") == (ENGLISH, GERMAN)
+            found = prepared.reports["train"].to_json()["problems"]
+            assert found == {"bad-record": {"count": 1, "first": [{"file": "-", "line": 13}]}}
+            assert set(contents(tmp_path / "store")) == store_files("train")
+
+    def test_strict_names_standard_input(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\tb\nc\n")))
+        with pytest.raises(ValueError, match=r"^-, line 2: bad-record"):
+            run({"train": [PairSource.tsv("-")]}, tmp_path / "store", PrepareOptions(merges=1, strict=True))
+
+    def test_pipes_are_read_once(self, tmp_path: Path) -> None:
+        pipes = [tmp_path / "source", tmp_path / "target"]
+        for pipe, lines in zip(pipes, (ENGLISH, [*GERMAN, "mehr"]), strict=True):
+            os.mkfifo(pipe)
+            threading.Thread(target=pipe.write_text, args=("".join(f"{line}\n" for line in lines), "utf-8")).start()
+        prepared = run({"train": [PairSource.files(*pipes)]}, tmp_path / "store")
+        assert decoded(Store.open(tmp_path / "store"), "train") == (ENGLISH, GERMAN)
+        assert prepared.reports["train"].places["unequal-lines"][0] == (str(pipes[1]), 13)
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from rela.text.prepare import PrepareOptions, prepare
+from rela.text.readers import PairSource
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+prepare({"train": [PairSource.files("train.en", "train.de")]}, ("en", "de"), Path("store"), PrepareOptions(merges=60))
+"""
+
+
+def test_a_full_disk(tmp_path: Path, text: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_pair(tmp_path, "train", ENGLISH * 200, GERMAN * 200)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(Path(path).resolve()) for path in sys.path if path))
+    for limit, file in ((1000, "tokenizer.json"), (12_000, "train.source.tokens")):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", FULL_DISK, str(limit)],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+        )
+        assert done.stderr.splitlines()[-1].endswith(f"File too large: '{tmp_path}/.store.partial/{file}'")
+        assert not (tmp_path / "store").exists()
+    run({"train": text["train"]}, tmp_path / "store")
+    assert len(Store.open(tmp_path / "store").split("train")) == 200 * len(ENGLISH)
+    assert not (tmp_path / ".store.partial").exists()
+
+
+LARGE = """
+import json, re, resource
+from pathlib import Path
+from rela.text.prepare import PrepareOptions, prepare
+from rela.text.readers import PairSource
+prepared = prepare({"train": [PairSource.files("train.en", "train.de")]}, ("en", "de"), Path("store"), PrepareOptions())
+peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+status = Path("/proc/self/status")
+if status.exists():  # there, the number above may be that of the process that started this one
+    peak = 1024 * int(re.search(r"VmHWM:\\s*(\\d+)", status.read_text())[1])
+print(json.dumps({"pairs": prepared.description["splits"]["train"]["pairs"], "peak": peak}))
+"""
+
+WRITE_LARGE = """
+import sys
+import numpy as np
+syllables = [first + second for first in "bdfghjklmnprstvwz" for second in "aeiou"]
+
+def word(number):
+    text = ""
+    while number:
+        number, rest = divmod(number, len(syllables))
+        text += syllables[rest]
+    return text
+
+words = np.array([word(number + 1) for number in range(1_000_000)])
+for seed, name in enumerate(("train.en", "train.de")):
+    generator = np.random.default_rng(seed)
+    with open(name, "w") as file:
+        for _ in range(100):
+            lengths = generator.integers(4, 16, 20_000)
+            ranks = np.exp(generator.random(lengths.sum()) * np.log(len(words))).astype(int) - 1  # Zipf
+            for line in np.split(words[ranks], np.cumsum(lengths)[:-1]):
+                file.write(" ".join(line.tolist()) + ".\\n")
+"""
+
+
+@pytest.mark.slow
+def test_two_million_pairs_in_less_than_a_gigabyte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a million distinct words, of which nearly all occur."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(Path(path).resolve()) for path in sys.path if path))
+    subprocess.run([sys.executable, "-c", WRITE_LARGE], check=True, cwd=tmp_path)
+    done = subprocess.run([sys.executable, "-c", LARGE], stdout=subprocess.PIPE, text=True, check=True, cwd=tmp_path)
+    result = json.loads(done.stdout)
+    assert result["pairs"] == 2_000_000
+    assert result["peak"] < 1e9, f"{result['peak']:,} bytes"
