@@ -54,8 +54,9 @@ def train(
         with TrainingProgress(console) as progress:
             trainer = _trainer(config, folder, settings or [], resume, world, progress)
             result = trainer.train()
-    except InterruptedRunError:
-        console.print(f"stopped; go on with: rela train --resume --run {folder}")
+    except (InterruptedRunError, KeyboardInterrupt):
+        if world.is_first and folder.is_dir():
+            typer.echo(f"stopped; go on with: rela train --resume --run {folder}", err=True)
         raise KeyboardInterrupt from None
     finally:
         world.leave()
