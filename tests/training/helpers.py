@@ -135,7 +135,8 @@ def kill_at(function: Callable[..., Any], number: int) -> Callable[..., Any]:
 def _server() -> Any:
     """Processes are forked from one that has imported torch, so that one costs no seconds."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["rela.training.trainer", "rela.cli.train", "torch.distributed"])
+    # The optimizer's first step imports torch._dynamo, the first BLEU sacrebleu.
+    context.set_forkserver_preload(["rela.training.trainer", "torch._dynamo", "sacrebleu.metrics", "pytest", "yaml"])
     return context
 
 

@@ -173,7 +173,9 @@ def test_a_damaged_older_one_is_set_aside_too(run: Path, file: str) -> None:
 def test_none_is_whole(run: Path) -> None:
     for step in (6, 8):
         cut(run / "checkpoints" / f"step-{step:07d}" / OPTIMIZER_FILE)
-    with pytest.raises(ValueError, match=r"step-0000008/optimizer.safetensors: .*damaged.*no earlier checkpoint to go on"):
+    with pytest.raises(
+        ValueError, match=r"step-0000008/optimizer.safetensors: .*damaged.*no earlier checkpoint to go on"
+    ):
         resumed_trainer(run)
     assert steps(run) == [4, 6, 8]  # nothing was touched
 

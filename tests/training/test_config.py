@@ -80,9 +80,15 @@ def test_an_attention_of_its_own_for_each_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("optimizer.label_smothing=1", "unknown setting `optimizer.label_smothing`; did you mean `optimizer.label_smoo"),
+        (
+            "optimizer.label_smothing=1",
+            "unknown setting `optimizer.label_smothing`; did you mean `optimizer.label_smoo",
+        ),
         ("label_smoothing=0", "unknown setting `label_smoothing`; did you mean `optimizer.label_smoothing`?"),
-        ("model.label_smoothing=0", "unknown setting `model.label_smoothing`; did you mean `optimizer.label_smoothing`"),
+        (
+            "model.label_smoothing=0",
+            "unknown setting `model.label_smoothing`; did you mean `optimizer.label_smoothing`",
+        ),
         ("stroe=1", "unknown setting `stroe`; did you mean `store`?"),
         ("model.xyzzy=1", "unknown setting `model.xyzzy`; known are size, dim, "),
         ("rate.warm_up=1", "did you mean `rate.warmup`?"),

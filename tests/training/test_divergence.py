@@ -44,7 +44,9 @@ def test_a_loss_that_came_down_may_stay() -> None:
     assert reasons(watch(), [7.0] * 4 + [6.4] * 50) == [None] * 54
 
 
-@pytest.mark.parametrize(("loss", "norm", "what"), [(NAN, 1.0, "loss"), (math.inf, 1.0, "loss"), (2.0, NAN, "gradient")])
+@pytest.mark.parametrize(
+    ("loss", "norm", "what"), [(NAN, 1.0, "loss"), (math.inf, 1.0, "loss"), (2.0, NAN, "gradient")]
+)
 def test_not_a_number_several_times_in_a_row(loss: float, norm: float, what: str) -> None:
     watching = watch()
     assert [watching.look(loss, norm), watching.look(loss, norm), watching.look(2.0, 1.0)] == [None] * 3

@@ -134,7 +134,9 @@ def test_updates_have_the_tokens_that_were_asked_for(store: Path, tmp_path: Path
             assert mean == pytest.approx(wanted, rel=0.1)
 
 
-@pytest.mark.parametrize("budget", [{"tokens": 700}, {"epochs": 2}, {"steps": 3, "epochs": 9}, {"steps": 99, "tokens": 1}])
+@pytest.mark.parametrize(
+    "budget", [{"tokens": 700}, {"epochs": 2}, {"steps": 3, "epochs": 9}, {"steps": 99, "tokens": 1}]
+)
 def test_budgets(store: Path, tmp_path: Path, budget: dict[str, int]) -> None:
     trainer, reporter = new_trainer(tiny_config(store, budget=budget, batch__subword_dropout=0.2), tmp_path / "run")
     result = trainer.train()

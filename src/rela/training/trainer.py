@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import math
@@ -128,9 +129,7 @@ class Trainer:
             store.split(config.validation.split), self.tokenizers, config.validation, batch.tokens, batch.max_pieces
         )
         criterion = Criterion(self.model, config.optimizer.label_smoothing)
-        self.criterion: nn.Module = (
-            criterion if world.size == 1 else DistributedDataParallel(criterion, broadcast_buffers=False)
-        )
+        self.criterion: nn.Module = criterion if world.size == 1 else DistributedDataParallel(criterion)
 
     def _build_model(self) -> Transformer:
         torch.manual_seed(self.config.seed)
@@ -166,8 +165,15 @@ class Trainer:
             self._note_end(journal, "failed", reason=str(error) or type(error).__name__)
             raise
         finally:
+            self._unwrap()
             if journal is not None:
                 journal.close()
+
+    def _unwrap(self) -> None:
+        """Free what holds the group of processes before it is left: freed later, it may wait for ever for the group."""
+        if isinstance(self.criterion, DistributedDataParallel):
+            self.criterion = self.criterion.module
+            gc.collect()
 
     def _note_end(self, journal: Journal | None, status: Status, **details: str) -> None:
         """Write down that training ended early. A disk that is full must not hide the error that is reported."""
