@@ -56,7 +56,8 @@ def wait_for(step: int, folder: Path, process: subprocess.Popen[str]) -> None:
         if (folder / "log.jsonl").exists() and any(entry["step"] >= step for entry in read_log(folder)):
             return
         time.sleep(0.01)
-    pytest.fail(f"no update {step}: {process.communicate(timeout=10)}")
+    process.terminate()
+    pytest.fail(f"no update {step}: {process.communicate(timeout=60)}")
 
 
 def test_from_a_file_to_a_model(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,14 +217,14 @@ def test_killed_and_interrupted(store: Path) -> None:
     assert steps == list(range(1, 61))
 
 
-TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0")
+TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
 
 
 @pytest.mark.slow
 def test_torchrun(store: Path) -> None:
     """Two processes: to the end; and stopped, resumed and at the end with the same weights."""
     write_config(store, budget__steps=40, checkpoints__every=4)
-    process = begin("tiny.yaml", "--run", "whole", prefix=TORCHRUN)
+    process = begin("tiny.yaml", "--run-dir", "whole", prefix=TORCHRUN)
     output, error = process.communicate(timeout=240)
     assert process.returncode == 0, error
     assert output.count("done: 40 updates") == 1
@@ -231,11 +232,12 @@ def test_torchrun(store: Path) -> None:
     process = begin("tiny.yaml", prefix=TORCHRUN)
     wait_for(6, Path("runs/tiny"), process)
     process.send_signal(signal.SIGINT)  # to torchrun, which passes it on
-    process.communicate(timeout=120)
+    _, error = process.communicate(timeout=120)
     assert process.returncode != 0
+    assert error.count("go on with: rela train --resume --run-dir runs/tiny") == 1
     assert json.loads(Path("runs/tiny/status.json").read_text())["status"] == "interrupted"
     assert list_checkpoints(Path("runs/tiny"))[-1].step < 40
-    process = begin("--resume", "--run", "runs/tiny", prefix=TORCHRUN)
+    process = begin("--resume", "--run-dir", "runs/tiny", prefix=TORCHRUN)
     assert process.wait(timeout=240) == 0
     process.communicate(timeout=60)
     assert model_bytes(Path("runs/tiny")) == model_bytes(Path("whole"))
@@ -245,7 +247,7 @@ def test_torchrun(store: Path) -> None:
 def test_torchrun_killed(store: Path) -> None:
     """One process of two is killed by kill -9: the other ends too, and both can go on."""
     write_config(store, budget__steps=40, checkpoints__every=4)
-    process = begin("tiny.yaml", "--run", "whole", prefix=TORCHRUN)
+    process = begin("tiny.yaml", "--run-dir", "whole", prefix=TORCHRUN)
     process.communicate(timeout=240)
     process = begin("tiny.yaml", prefix=TORCHRUN)
     wait_for(6, Path("runs/tiny"), process)
@@ -253,6 +255,6 @@ def test_torchrun_killed(store: Path) -> None:
     os.kill(int(children[-1]), signal.SIGKILL)
     process.communicate(timeout=240)
     assert process.returncode == 1
-    process = begin("--resume", "--run", "runs/tiny", prefix=TORCHRUN)
+    process = begin("--resume", "--run-dir", "runs/tiny", prefix=TORCHRUN)
     process.communicate(timeout=240)
     assert model_bytes(Path("runs/tiny")) == model_bytes(Path("whole"))

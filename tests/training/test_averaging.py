@@ -38,7 +38,7 @@ def test_the_sum_is_in_double(tmp_path: Path) -> None:
 
 
 def test_other_names_or_shapes(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="y: its weights have other names or shapes than those of .*x"):
+    with pytest.raises(ValueError, match=r"y: its weights have other names or shapes than those of .*x"):
         average_weights([write(tmp_path / "x", a=1), write(tmp_path / "y", b=1)])
 
 

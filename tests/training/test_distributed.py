@@ -58,8 +58,8 @@ def make_trouble(trouble: str, rank: int, reporter: Silent) -> None:
     if trouble == "stop the second" and rank == 1:
         updated = reporter.updated
 
-        def stop(step: int, spent: float, loss: float, speed: float) -> None:
-            updated(step, spent, loss, speed)
+        def stop(step: int, spent: float, loss: float, tokens_per_second: float) -> None:
+            updated(step, spent, loss, tokens_per_second)
             if step == 3:
                 os.kill(os.getpid(), signal.SIGTERM)
 
@@ -77,7 +77,7 @@ def make_trouble(trouble: str, rank: int, reporter: Silent) -> None:
             found = forward(criterion, *ids)
             return found._replace(smoothed=found.smoothed * torch.nan)
 
-        trainer.Criterion.forward = broken
+        trainer.Criterion.forward = broken  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def run_together(size: int, data: dict[str, Any] | None, run: Path, trouble: str | None = None) -> list[int]:

@@ -94,7 +94,7 @@ def assert_same_end(run: Path, expected: Path) -> None:
     logs = [[{**e, "time": 0, "seconds": 0, "tokens_per_second": 0} for e in read_log(f)] for f in (run, expected)]
     assert [entry for entry in logs[0] if entry["event"] != "resumed"] == logs[1]
     assert json.loads((run / "status.json").read_text())["status"] == "done"
-    assert not [path for path in run.rglob(".*")]
+    assert not list(run.rglob(".*"))
     assert [c.step for c in list_checkpoints(run)] == [c.step for c in list_checkpoints(expected)]
 
 
@@ -206,8 +206,8 @@ def test_the_budget_may_shrink(store: Path, tmp_path: Path) -> None:
     found = start(tiny_config(store), run, World(), Silent())
     original = found._validate_and_save  # pyright: ignore[reportPrivateUsage]
 
-    def stop(log: Any) -> None:
-        original(log)
+    def stop(journal: Any) -> None:
+        original(journal)
         found._stop = found.step == 5  # pyright: ignore[reportPrivateUsage]
 
     found._validate_and_save = stop  # pyright: ignore[reportPrivateUsage]
