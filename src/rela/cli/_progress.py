@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -97,6 +98,8 @@ class TrainingProgress:
     def started(self, facts: dict[str, Any]) -> None:
         """Say what is trained."""
         where = f"from update {facts['step']:,} on, " if facts["step"] else ""
+        self._progress.update(self._task, step=facts["step"])
+        self._progress.reset(self._task, completed=facts["spent"])  # what a resumed run did before is not its speed
         several = f", {facts['processes']} processes" if facts["processes"] > 1 else ""
         self._console.print(
             f"training {where}{facts['attention']}, {facts['parameters']:,} parameters, {facts['pairs']:,} pairs, "
@@ -105,17 +108,18 @@ class TrainingProgress:
 
     def updated(self, step: int, spent: float, loss: float, tokens_per_second: float) -> None:
         """Move the bar; without a terminal, a line now and then."""
-        self._loss = loss if self._loss is None else 0.95 * self._loss + 0.05 * loss
+        if math.isfinite(loss):
+            self._loss = loss if self._loss is None else 0.95 * self._loss + 0.05 * loss
         self._speed = tokens_per_second if self._speed is None else 0.9 * self._speed + 0.1 * tokens_per_second
         now = time.monotonic()
         self._first = self._first or (now, spent)
-        self._progress.update(self._task, completed=spent, step=step, loss=self._loss, speed=self._speed)
+        self._progress.update(self._task, completed=spent, step=step, loss=self._loss or math.nan, speed=self._speed)
         if not self._is_live and now - self._last_line > _SECONDS_BETWEEN_LINES:
             self._last_line = now
             began, share = self._first
             left = (now - began) * (1 - spent) / max(spent - share, 1e-9)
             self._console.print(
-                f"update {step:,}: {spent:.0%} done, loss {self._loss:.3f}, {self._speed:,.0f} tokens/s, "
+                f"update {step:,}: {spent:.0%} done, loss {self._loss or math.nan:.3f}, {self._speed:,.0f} tokens/s, "
                 f"about {left / 60:.0f} min left"
             )
 

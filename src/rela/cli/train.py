@@ -17,7 +17,13 @@ def train(
         Path | None, typer.Argument(metavar="CONFIG", help="A YAML file; configs/ has some that explain every line.")
     ] = None,
     run: Annotated[
-        Path | None, typer.Option(help="The run's folder. Default: runs/ and the name of CONFIG.", show_default=False)
+        Path | None,
+        typer.Option(  # torchrun takes --run for a short form of its own --run-path, wherever it stands
+            "--run",
+            "--run-dir",
+            help="The run's folder; --run-dir behind torchrun. Default: runs/ and the name of CONFIG.",
+            show_default=False,
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change a setting; repeat for more.")
@@ -54,8 +60,10 @@ def train(
         with TrainingProgress(console) as progress:
             trainer = _trainer(config, folder, settings or [], resume, world, progress)
             result = trainer.train()
-    except InterruptedRunError:
-        console.print(f"stopped; go on with: rela train --resume --run {folder}")
+    except (InterruptedRunError, KeyboardInterrupt):
+        if world.is_first and folder.is_dir():
+            option = "--run" if world.size == 1 else "--run-dir"
+            typer.echo(f"stopped; go on with: rela train --resume {option} {folder}", err=True)
         raise KeyboardInterrupt from None
     finally:
         world.leave()

@@ -79,8 +79,11 @@ def without_shared(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Write a safetensors file; an error names it."""
+    path.touch()
+    mode = path.stat().st_mode  # as for all other files; safetensors would leave it to its owner alone
     try:
         save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+        path.chmod(mode)
     except safetensors.SafetensorError as error:
         raise OSError(f"{path}: could not be written: {error}; is the disk full?") from None
 

@@ -136,7 +136,7 @@ class Transformer(nn.Module):
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.dropout = Dropout(config.dropout)
         self.register_buffer("_positions", sinusoids(256, config.dim), persistent=False)
-        for table in {self.source_embedding, self.target_embedding}:
+        for table in dict.fromkeys((self.source_embedding, self.target_embedding)):  # in order, a shared one once
             nn.init.normal_(table.weight, std=config.dim**-0.5)
             with torch.no_grad():
                 table.weight[PAD].zero_()

@@ -8,9 +8,16 @@ import torch
 from torch import Tensor
 
 from rela._files import new_folder
-from rela.model.directory import WEIGHTS_FILE, Languages, read_description, read_tensors, write_model_files
+from rela.model.directory import (
+    CONFIG_FILE,
+    WEIGHTS_FILE,
+    Languages,
+    read_description,
+    read_tensors,
+    write_model_files,
+)
 from rela.text.store import Tokenizers
-from rela.training.checkpoints import list_checkpoints
+from rela.training.checkpoints import STATE_FILE, list_checkpoints
 
 
 def average_weights(folders: list[Path]) -> dict[str, Tensor]:
@@ -31,6 +38,8 @@ def average_run(run: Path, last: int, out: Path) -> list[int]:
     """Write the average of the last checkpoints of a run as a model directory; returns their steps."""
     if last < 1:
         raise ValueError(f"last: expected at least 1 checkpoint, got {last}")
+    if out.exists() and not _may_be_replaced(out):
+        raise FileExistsError(f"{out}: expected a new folder or a model to replace, got something else; name another")
     checkpoints = [checkpoint for checkpoint in list_checkpoints(run) if checkpoint.scheduled]
     if not checkpoints:
         raise FileNotFoundError(f"{run}: expected a run with checkpoints, got none; `rela train` makes them")
@@ -47,3 +56,11 @@ def average_run(run: Path, last: int, out: Path) -> list[int]:
             made_by,
         )
     return [checkpoint.step for checkpoint in chosen]
+
+
+def _may_be_replaced(folder: Path) -> bool:
+    """True for an empty folder and for a model, but not for a checkpoint: training needs that."""
+    if not folder.is_dir():
+        return False
+    is_model = (folder / CONFIG_FILE).is_file() and not (folder / STATE_FILE).exists()
+    return is_model or not any(folder.iterdir())

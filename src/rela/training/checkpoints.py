@@ -2,6 +2,7 @@
 
 ``checkpoints/step-NNNNNNN/`` has the files of a model directory, ``optimizer.safetensors`` and ``training.json``. Each
 is written beside its place and renamed when all of it is on disk; whatever else lies there was cut off and is ignored.
+The newest two keep their optimizer's state: if a disk damages one, training goes on from the other.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import safetensors
 import torch
 from torch import Tensor, nn
 
 from rela._files import new_folder, write_text
+from rela._warn import warn
 from rela.model.directory import (
     WEIGHTS_FILE,
     Languages,
@@ -33,6 +36,8 @@ OPTIMIZER_FILE: Final = "optimizer.safetensors"
 STATE_FILE: Final = "training.json"
 _NAME: Final = re.compile(r"step-(\d{7,})")
 _MOMENTS: Final = ("exp_avg", "exp_avg_sq")
+_NUM_RESUMABLE: Final = 2
+_DAMAGED: Final = "damaged-"
 
 
 class Checkpoint(NamedTuple):
@@ -45,14 +50,28 @@ class Checkpoint(NamedTuple):
 
 
 def list_checkpoints(run: Path) -> list[Checkpoint]:
-    """The whole checkpoints of a run, oldest first."""
-    found: list[Checkpoint] = []
-    for path in (run / FOLDER).glob("step-*"):
-        match = _NAME.fullmatch(path.name)
-        if match and (path / STATE_FILE).is_file():
-            state = json.loads((path / STATE_FILE).read_text(encoding="utf-8"))
-            found.append(Checkpoint(int(match[1]), path, bool(state["scheduled"])))
-    return sorted(found)
+    """The checkpoints of a run, oldest first."""
+    return [Checkpoint(step, path, bool(read_state(path)["scheduled"])) for step, path in _folders(run)]
+
+
+def _folders(run: Path) -> list[tuple[int, Path]]:
+    paths = (run / FOLDER).glob("step-*")
+    return sorted((int(match[1]), path) for path in paths if (match := _NAME.fullmatch(path.name)))
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """What a checkpoint says about the training; a damaged file is an error that names it."""
+    file = path / STATE_FILE
+    try:
+        state = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{file}: expected a file of the training's state, there is none") from None
+    except ValueError as error:
+        raise ValueError(f"{file}: expected JSON, got a damaged file ({error})") from None
+    missing = [key for key in ("step", "scheduled") if not isinstance(state, dict) or key not in state]
+    if missing:
+        raise ValueError(f"{file}: expected the entries {', '.join(missing)}, which are not there")
+    return state
 
 
 def save_checkpoint(
@@ -75,26 +94,73 @@ def save_checkpoint(
 
 def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """Fill model and optimizer from a checkpoint; returns its state."""
-    fill_weights(model, read_tensors(path / WEIGHTS_FILE), path / WEIGHTS_FILE)
-    restore_optimizer(model, optimizer, read_tensors(path / OPTIMIZER_FILE), path / OPTIMIZER_FILE)
-    return json.loads((path / STATE_FILE).read_text(encoding="utf-8"))
+    state = read_state(path)
+    weights, moments = read_tensors(path / WEIGHTS_FILE), read_tensors(path / OPTIMIZER_FILE)
+    fill_weights(model, weights, path / WEIGHTS_FILE)
+    restore_optimizer(model, optimizer, moments, path / OPTIMIZER_FILE)
+    return state
+
+
+def load_newest(run: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> Path | None:
+    """Fill model and optimizer from the newest checkpoint that is whole; None if the run has none yet.
+
+    Damaged ones are set aside, with a warning. If none can be gone on from, the newest one's error is raised.
+    """
+    damaged: dict[Path, Exception] = {}
+    chosen: Path | None = None
+    for _, path in reversed(_folders(run)):
+        try:
+            if chosen is None:
+                load_checkpoint(path, model, optimizer)
+                chosen = path
+            else:
+                _check_whole(path)
+        except (ValueError, OSError) as error:
+            damaged[path] = error
+    if chosen is None and damaged:
+        error = next(iter(damaged.values()))
+        raise ValueError(f"{error}; there is no earlier checkpoint to go on from") from None
+    for path, error in damaged.items():
+        aside = path.with_name(f"{_DAMAGED}{path.name}")
+        shutil.rmtree(aside, ignore_errors=True)
+        path.replace(aside)
+        warn(f"{error}; the checkpoint is set aside as {aside.name}, and left out")
+    return chosen
+
+
+def _check_whole(path: Path) -> None:
+    """Look at what averages need, without reading all of it."""
+    read_state(path)
+    file = path / WEIGHTS_FILE
+    try:
+        with safetensors.safe_open(file, framework="pt"):  # pyright: ignore[reportPrivateImportUsage]
+            pass
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{file}: expected a safetensors file, got a damaged one ({error})") from None
+
+
+def clear_leftovers(run: Path) -> None:
+    """Delete what a kill left behind while a checkpoint was written or deleted."""
+    for path in (run / FOLDER).glob(".step-*"):
+        shutil.rmtree(path)
 
 
 def prune(run: Path, keep_last: int, best_step: int | None) -> None:
-    """Delete checkpoints that are neither among the last nor the best, and optimizer states but the newest."""
+    """Delete checkpoints that are neither among the last nor the best, and optimizer states but the newest two."""
     checkpoints = list_checkpoints(run)
     if not checkpoints:
         return
     window = {checkpoint.step for checkpoint in [c for c in checkpoints if c.scheduled][-keep_last:]}
     window |= {checkpoints[-1].step, best_step}
+    kept = [checkpoint for checkpoint in checkpoints if checkpoint.step in window]
     for checkpoint in checkpoints:
         if checkpoint.step not in window:
             # First out of sight, so that one that is deleted halfway is not taken for whole.
             doomed = checkpoint.path.with_name(f".{checkpoint.path.name}.old")
             checkpoint.path.replace(doomed)
             shutil.rmtree(doomed)
-        elif checkpoint.step != checkpoints[-1].step:
-            (checkpoint.path / OPTIMIZER_FILE).unlink(missing_ok=True)
+    for checkpoint in kept[:-_NUM_RESUMABLE]:
+        (checkpoint.path / OPTIMIZER_FILE).unlink(missing_ok=True)
 
 
 def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -112,13 +178,15 @@ def restore_optimizer(
     model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], file: Path
 ) -> None:
     """Put Adam's moments and step counts back."""
+    optimizer.state.clear()
     for name, parameter in model.named_parameters():
         if f"step.{name}" not in tensors:
             if tensors:
                 raise ValueError(f"{file}: expected the optimizer's state of {name}, which is not there")
             continue
-        if any(tensors[f"{key}.{name}"].shape != parameter.shape for key in _MOMENTS):
-            raise ValueError(f"{file}: the optimizer's state of {name} has another shape than the parameter")
+        moments = {key: tensors.get(f"{key}.{name}") for key in _MOMENTS}
+        if any(moment is None or moment.shape != parameter.shape for moment in moments.values()):
+            raise ValueError(f"{file}: the optimizer's state of {name} is incomplete or has another shape")
         optimizer.state[parameter] = {
             "step": tensors[f"step.{name}"].reshape(()),
             **{key: tensors[f"{key}.{name}"].to(parameter.device) for key in _MOMENTS},

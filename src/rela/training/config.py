@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from rela.model.config import SIZES, AttentionChoice, Attentions, ModelConfig, Tied
+from rela.training.dialect import load_yaml
 from rela.training.schedule import RateConfig
 
 
@@ -41,6 +42,11 @@ class ModelSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def resolve(self, source_vocabulary: int, target_vocabulary: int, joint: bool) -> ModelConfig:
         """The model's own configuration, for the vocabularies at hand."""
+        if self.tied == "all" and not joint:  # also if they happen to have the same size
+            raise ValueError(
+                "model.tied: expected 'target' or 'none' for separate vocabularies, got 'all'; or prepare the text "
+                "with one joint vocabulary"
+            )
         given = {name: getattr(self, name) for name in SIZES["base"]}
         sizes = SIZES[self.size] | {name: value for name, value in given.items() if value is not None}
         return ModelConfig(
@@ -62,7 +68,11 @@ def to_attentions(choice: AttentionChoice) -> Attentions:
             raise ValueError(
                 f"attention: expected a name, `name` with options, or encoder, decoder and cross; got {unknown[0]!r}"
             )
-        attentions = Attentions(**choice)
+        try:
+            attentions = msgspec.convert(choice, Attentions)
+        except msgspec.ValidationError as error:
+            message, place = _split_place(error)
+            raise ValueError(f"attention.{place}: {message}") from None
     else:
         attentions = Attentions.everywhere(choice)
     for kind in ("encoder", "decoder", "cross"):
@@ -106,7 +116,7 @@ class OptimizerSection(_Section, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class BudgetSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When training ends: at the first of these that is reached."""
+    """When training ends: with the first update that reaches one of these."""
 
     steps: int | None = None
     tokens: int | None = None
@@ -142,7 +152,10 @@ class ValidationSection(_Section, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class CheckpointSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Checkpoints every so many updates; the last ones and the best are kept. The model is the average of some."""
+    """Checkpoints every so many updates; the last ones and the best are kept. The model is the average of some.
+
+    One more is made whenever a validation is the best so far; averages leave it out.
+    """
 
     every: int = 1000
     keep_last: int = 5
@@ -169,12 +182,26 @@ class DivergenceSection(_Section, frozen=True, kw_only=True, forbid_unknown_fiel
     min_drop: float = 0.5
     max_skipped: int = 5
 
+    def __post_init__(self) -> None:
+        for name in ("window", "max_skipped"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        for name in ("max_rise", "min_drop"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name}: expected 0 or more, got {getattr(self, name)}")
+        if self.patience <= self.window:
+            raise ValueError(f"patience: expected more updates than window {self.window}, got {self.patience}")
+
 
 class LogSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is written down while training."""
 
     every: int = 50
     tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise ValueError(f"every: expected at least 1 update, got {self.every}")
 
 
 class TrainConfig(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -193,11 +220,15 @@ class TrainConfig(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     divergence: DivergenceSection = msgspec.field(default_factory=DivergenceSection)
     log: LogSection = msgspec.field(default_factory=LogSection)
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed: expected a number from 0 to 2**63 - 1, got {self.seed}")
+
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
     """Read a YAML configuration and apply overrides of the form ``a.b=c``, whose values are YAML too."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = load_yaml(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: expected YAML, got {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
@@ -210,13 +241,20 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
 def to_config(data: Mapping[str, Any], where: str) -> TrainConfig:
     """Check plain data and make it a configuration; errors name the place."""
     _check_keys(data, TrainConfig, "", where)
+    sections = _sections()
+    # A section whose lines are all comments is None in YAML.
+    given = {key: value for key, value in data.items() if not (value is None and key in sections)}
     try:
-        return msgspec.convert(data, TrainConfig)
+        return msgspec.convert(given, TrainConfig)
     except msgspec.ValidationError as error:
-        text = str(error)
-        message, _, place = text.partition(" - at `$")
-        place = place.rstrip("`").lstrip(".")
+        message, place = _split_place(error)
         raise ValueError(f"{where}: {place + ': ' if place else ''}{message}") from None
+
+
+def _split_place(error: msgspec.ValidationError) -> tuple[str, str]:
+    """What msgspec says, and the setting that it says it about."""
+    message, _, place = str(error).partition(" - at `$")
+    return message, place.rstrip("`").lstrip(".")
 
 
 def dump_config(config: TrainConfig) -> str:
@@ -230,25 +268,19 @@ def _apply(data: dict[str, Any], override: str) -> None:
     if not equals or not all(keys):
         raise ValueError(f"--set: expected a.b=value, got {override!r}")
     try:
-        value = yaml.safe_load(text)
+        value = load_yaml(text)
     except yaml.YAMLError:
         raise ValueError(f"--set {path}: expected a YAML value, got {text!r}") from None
-    for key in keys[:-1]:
-        inner = data.setdefault(key, {})
-        if not isinstance(inner, dict):
-            data[key] = inner = {}
-        data = inner
-    data[keys[-1]] = _number(value)
-
-
-def _number(value: Any) -> Any:
-    """YAML 1.1 takes 1e-3 for a string; people mean the number."""
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
+    for place, key in enumerate(keys[:-1], 1):
+        if data.get(key) is None:
+            data[key] = {}
+        if not isinstance(data[key], dict):
+            whole = ".".join(keys[:place])
+            raise ValueError(
+                f"--set {path}: expected settings in `{whole}`, got {data[key]!r}; set `{whole}` as a whole"
+            )
+        data = data[key]
+    data[keys[-1]] = value
 
 
 def _check_keys(data: Mapping[str, Any], struct: type[msgspec.Struct], prefix: str, where: str) -> None:
@@ -256,13 +288,18 @@ def _check_keys(data: Mapping[str, Any], struct: type[msgspec.Struct], prefix: s
     known = typing.get_type_hints(struct)
     for key, value in data.items():
         if key not in known:
-            everywhere = {name: f"{prefix}{name}" for name in known} | (_all_keys() if not prefix else {})
-            close = difflib.get_close_matches(str(key), everywhere, n=1)
-            hint = f"did you mean `{everywhere[close[0]]}`?" if close else f"known are {', '.join(known)}"
+            here = {name: f"{prefix}{name}" for name in known}
+            elsewhere = {**_all_keys(), **here}
+            close = _nearest(key, here) or _nearest(key, elsewhere)
+            hint = f"did you mean `{elsewhere[close]}`?" if close else f"known are {', '.join(known)}"
             raise ValueError(f"{where}: unknown setting `{prefix}{key}`; {hint}")
         section = _section_of(known[key])
         if section is not None and isinstance(value, Mapping):
             _check_keys(value, section, f"{prefix}{key}.", where)
+
+
+def _nearest(key: object, names: Mapping[str, str]) -> str | None:
+    return next(iter(difflib.get_close_matches(str(key), names, n=1)), None)
 
 
 def _section_of(hint: Any) -> type[msgspec.Struct] | None:
@@ -272,10 +309,14 @@ def _section_of(hint: Any) -> type[msgspec.Struct] | None:
     return None
 
 
+def _sections() -> dict[str, type[msgspec.Struct]]:
+    hints = typing.get_type_hints(TrainConfig)
+    return {name: section for name, hint in hints.items() if (section := _section_of(hint)) is not None}
+
+
 def _all_keys() -> dict[str, str]:
-    """Names inside sections, for people who forgot the section."""
-    found: dict[str, str] = {}
-    for name, hint in typing.get_type_hints(TrainConfig).items():
-        if (section := _section_of(hint)) is not None:
-            found |= {inner: f"{name}.{inner}" for inner in typing.get_type_hints(section)}
+    """Every setting by its last name, for people who forgot the section or took another."""
+    found = {name: name for name in typing.get_type_hints(TrainConfig)}
+    for name, section in _sections().items():
+        found |= {inner: f"{name}.{inner}" for inner in typing.get_type_hints(section) if inner not in found}
     return found

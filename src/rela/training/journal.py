@@ -21,17 +21,12 @@ class Journal:
     def __init__(self, run: Path, *, step: int, tensorboard: bool) -> None:
         self._run = run
         path = run / LOG_FILE
-        if step > 0 and path.exists():
-            kept = [line for line in path.read_text(encoding="utf-8").split("\n") if _step_of(line) <= step]
-            write_text(path, "".join(f"{line}\n" for line in kept if line))
-        else:
-            write_text(path, "")
+        kept = [line for line in _lines(path) if _step_of(line) <= step] if step > 0 and path.exists() else []
+        write_text(path, "".join(f"{line}\n" for line in kept))
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._board = None
         if tensorboard:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)
+            self._board = board_class()(str(run / "tensorboard"), purge_step=step + 1)
 
     def write(self, event: str, step: int, **values: Any) -> None:
         """One line, and its numbers as TensorBoard's scalars."""
@@ -53,10 +48,21 @@ class Journal:
             self._board.close()
 
 
+def board_class() -> Any:
+    """TensorBoard's writer; an error that names the package if it is not installed."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter
+
+
+def _lines(path: Path) -> list[str]:
+    return [line for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if line]
+
+
 def _step_of(line: str) -> float:
     """The step of a line; one that was cut off is later than any."""
     try:
-        return json.loads(line)["step"]
+        return float(json.loads(line)["step"])
     except (ValueError, KeyError, TypeError):
         return float("inf")
 
@@ -70,6 +76,8 @@ def read_status(run: Path) -> str | None:
 
 
 def read_log(run: Path) -> list[dict[str, Any]]:
-    """All events of a run."""
-    lines = (run / LOG_FILE).read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines if line]
+    """All events of a run. A last line that was cut off, as by a kill, is left out."""
+    lines = _lines(run / LOG_FILE)
+    if lines and _step_of(lines[-1]) == float("inf"):
+        lines.pop()
+    return [json.loads(line) for line in lines]

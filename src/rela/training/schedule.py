@@ -10,10 +10,11 @@ Schedule = Literal["noam", "linear"]
 
 
 class RateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the learning rate goes: up linearly for ``warmup`` updates to ``peak``, then down.
+    """How the learning rate goes: up linearly for ``warmup`` updates, then down.
 
-    ``noam`` goes down with the square root of the step; its peak, if none is given, is the original's
-    ``(dim * warmup) ** -0.5``. ``linear`` goes down to 0 at the end of the budget.
+    ``noam`` goes down with the square root of the step, from ``peak``. ``linear`` goes down to 0 at the end of the
+    budget, on the line that was at ``peak`` at its beginning. The peak, if none is given, is the original's
+    ``(dim * warmup) ** -0.5``.
     """
 
     schedule: Schedule = "noam"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import hashlib
+import json
+import math
 import signal
 import threading
 import time
 from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -23,10 +27,18 @@ from rela.text.batches import Batch, BatchOptions, BatchStream, Position, paddin
 from rela.text.store import Store
 from rela.training import allocator
 from rela.training.averaging import average_run
-from rela.training.checkpoints import list_checkpoints, load_checkpoint, prune, save_checkpoint
+from rela.training.checkpoints import (
+    FOLDER,
+    clear_leftovers,
+    load_checkpoint,
+    load_newest,
+    prune,
+    read_state,
+    save_checkpoint,
+)
 from rela.training.config import TrainConfig, dump_config, load_config
 from rela.training.divergence import DivergenceWatch
-from rela.training.journal import Journal
+from rela.training.journal import Journal, Status, board_class
 from rela.training.loss import Loss, token_loss
 from rela.training.schedule import learning_rate
 from rela.training.validation import Validator
@@ -82,9 +94,12 @@ class Trainer:
 
     def __init__(self, config: TrainConfig, run: Path, world: World, reporter: Reporter, *, resume: bool) -> None:
         self.config, self.run_folder, self.world, self.reporter = config, run, world, reporter
+        if config.log.tensorboard:
+            board_class()  # an error now, not after the first update
         store = Store.open(config.store)
         self.tokenizers, self.languages = store.tokenizers(), Languages(*store.languages)
         self.split = store.split(config.split)
+        self.store_digest = _digest(store.description, self.tokenizers.files())
         self.model = self._build_model()
         self.watch = DivergenceWatch(config.divergence)
         self.optimizer = torch.optim.AdamW(
@@ -97,9 +112,13 @@ class Trainer:
         )
         self.step = 0
         self.tokens = 0
+        self.pairs = 0
         self.seconds = 0.0
         self.best: dict[str, Any] | None = None
         self.stale = 0
+        self._validated = 0  # the step of the last validation
+        self._saved = (0, True)  # the step of the last checkpoint, and whether it was a scheduled one
+        self._stop = False
         position = self._restore() if resume else Position()
         batch = config.batch
         options = BatchOptions(
@@ -111,9 +130,6 @@ class Trainer:
         )
         criterion = Criterion(self.model, config.optimizer.label_smoothing)
         self.criterion: nn.Module = criterion if world.size == 1 else DistributedDataParallel(criterion)
-        self.epoch_tokens = len(self.split.target.tokens) + len(self.split)
-        self._stop = False
-        self._last_saved = self.step
 
     def _build_model(self) -> Transformer:
         torch.manual_seed(self.config.seed)
@@ -132,6 +148,8 @@ class Trainer:
         self.model.train()
         try:
             with self._listening():
+                if self._is_over():  # all but the end was done before, or the budget is smaller now
+                    self._validate_and_save(journal)
                 while not self._is_over():
                     self._update(journal)
                     self.seconds = time.monotonic() - began
@@ -140,18 +158,29 @@ class Trainer:
                         self._save(scheduled=False)
                         raise InterruptedRunError
             return self._finish(journal)
-        except DivergedError as error:
-            if journal is not None:
-                journal.write("failed", self.step, reason=str(error))
-                journal.set_status("failed", self.step, reason=str(error))
+        except (InterruptedRunError, KeyboardInterrupt):
+            self._note_end(journal, "interrupted")
             raise
-        except InterruptedRunError:
-            if journal is not None:
-                journal.set_status("interrupted", self.step)
+        except Exception as error:
+            self._note_end(journal, "failed", reason=str(error) or type(error).__name__)
             raise
         finally:
+            self._unwrap()
             if journal is not None:
                 journal.close()
+
+    def _unwrap(self) -> None:
+        """Free what holds the group of processes before it is left: freed later, it may wait for ever for the group."""
+        if isinstance(self.criterion, DistributedDataParallel):
+            self.criterion = self.criterion.module
+            gc.collect()
+
+    def _note_end(self, journal: Journal | None, status: Status, **details: str) -> None:
+        """Write down that training ended early. A disk that is full must not hide the error that is reported."""
+        if journal is not None:
+            with suppress(OSError):
+                journal.set_status(status, self.step, **details)
+                journal.write(status, self.step, **details)
 
     def _update(self, journal: Journal | None) -> None:
         """One update: as many batches as it takes, shared among the processes."""
@@ -176,13 +205,15 @@ class Trainer:
         rate = learning_rate(config.rate, self.model.config.dim, self.step + 1, self.spent())
         reason = self.watch.look(smoothed, norm)
         if reason is not None:
-            raise DivergedError(reason)
+            self.step += 1
+            raise DivergedError(f"the training diverged at update {self.step:,}: {reason}")
         if self.watch.skipped == 0:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
             self.optimizer.step()
         self.step += 1
         self.tokens += total
+        self.pairs += sum(len(batch.indices) for batch in batches)
         speed = total / (time.monotonic() - started)
         self.reporter.updated(self.step, self.spent(), smoothed, speed)
         if journal is not None and (self.step % config.log.every == 0 or self.step == 1 or self.watch.skipped):
@@ -214,7 +245,7 @@ class Trainer:
         shares = [
             self.step / budget.steps if budget.steps else 0.0,
             self.tokens / budget.tokens if budget.tokens else 0.0,
-            self.tokens / (budget.epochs * self.epoch_tokens) if budget.epochs else 0.0,
+            self.pairs / (budget.epochs * len(self.split)) if budget.epochs else 0.0,
         ]
         return min(1.0, max(shares))
 
@@ -230,11 +261,12 @@ class Trainer:
     # ------------------------------------------------------------------ validation and checkpoints
 
     def _validate_and_save(self, journal: Journal | None) -> None:
-        over = self._is_over()
-        if over or self.step % self.config.validation.every == 0:
+        if (self._is_over() or self.step % self.config.validation.every == 0) and self._validated < self.step:
             self._validate(journal)
-        if over or self.step % self.config.checkpoints.every == 0:
+        if self._is_over() or self.step % self.config.checkpoints.every == 0:  # a validation may have ended it
             self._save(scheduled=True)
+        elif self.best is not None and self.best["step"] == self.step:
+            self._save(scheduled=False)
 
     def _validate(self, journal: Journal | None) -> None:
         started = time.monotonic()
@@ -242,50 +274,70 @@ class Trainer:
         seconds = time.monotonic() - started
         metric = self.config.validation.metric
         value = found.loss if metric == "loss" else -(found.bleu or 0.0)
-        better = self.best is None or value < self.best["value"]
+        better = math.isfinite(found.loss) and (self.best is None or value < self.best["value"])
         if better:
             self.best = {"step": self.step, "value": value, "loss": found.loss, "bleu": found.bleu}
         self.stale = 0 if better else self.stale + 1
+        self._validated = self.step
         if journal is not None:
             journal.write("validation", self.step, loss=_finite(found.loss), bleu=found.bleu, seconds=round(seconds, 2))
         bleu = "" if found.bleu is None else f", BLEU {found.bleu:.2f} (greedy)"
-        self.reporter.noted(f"update {self.step:,}: validation loss {found.loss:.4f}{bleu}{'' if better else ' '}")
+        best = ", the best so far" if better else ""
+        self.reporter.noted(f"update {self.step:,}: validation loss {found.loss:.4f}{bleu}{best}")
 
     def _save(self, *, scheduled: bool) -> None:
-        if not scheduled and self._last_saved == self.step:
+        if self._saved >= (self.step, scheduled):  # there is one of this update, and as good
             return
-        self._last_saved = self.step
-        if self.world.is_first:
-            if not all(bool(torch.isfinite(p).all()) for p in self.model.parameters()):
-                raise DivergedError("the weights are not finite numbers; the last checkpoint is from before")
-            save_checkpoint(
-                self.run_folder, self.model, self.optimizer, self.tokenizers, self.languages, self._state(scheduled)
+        self.world.share(lambda: self._write_checkpoint(scheduled))
+        self._saved = (self.step, scheduled)
+
+    def _write_checkpoint(self, scheduled: bool) -> None:
+        if not all(bool(torch.isfinite(p).all()) for p in self.model.parameters()):
+            raise DivergedError(
+                f"the training diverged: after update {self.step:,} the weights are not finite numbers; the last "
+                "checkpoint is from before"
             )
-            best = None if self.best is None else self.best["step"]
-            prune(self.run_folder, self.config.checkpoints.keep_last, best)
-        self.world.wait()
+        state = self._state(scheduled)
+        save_checkpoint(self.run_folder, self.model, self.optimizer, self.tokenizers, self.languages, state)
+        best = None if self.best is None else self.best["step"]
+        prune(self.run_folder, self.config.checkpoints.keep_last, best)
 
     def _state(self, scheduled: bool) -> dict[str, Any]:
         return {
             "step": self.step,
             "scheduled": scheduled,
             "tokens": self.tokens,
+            "pairs": self.pairs,
             "seconds": round(self.seconds, 3),
             "position": asdict(self.stream.position),
             "best": self.best,
             "stale": self.stale,
+            "validated": self._validated,
+            "store": self.store_digest,
             "divergence": self.watch.state(),
         }
 
     def _restore(self) -> Position:
-        checkpoints = list_checkpoints(self.run_folder)
-        if not checkpoints:
+        name = self.world.share(self._load_newest)
+        if name is None:
             return Position()  # cut off before the first one
-        state = load_checkpoint(checkpoints[-1].path, self.model, self.optimizer)
-        self.step, self.tokens, self.seconds = state["step"], state["tokens"], state["seconds"]
-        self.best, self.stale = state["best"], state["stale"]
+        path = self.run_folder / FOLDER / name
+        state = read_state(path) if self.world.is_first else load_checkpoint(path, self.model, self.optimizer)
+        if state["store"] != self.store_digest:
+            raise ValueError(
+                f"{self.config.store}: expected the store that the run was started with, got one that was prepared "
+                "otherwise; start a new run for that"
+            )
+        self.step, self.tokens, self.pairs = state["step"], state["tokens"], state["pairs"]
+        self.seconds, self.best, self.stale = state["seconds"], state["best"], state["stale"]
+        self._validated, self._saved = state["validated"], (state["step"], state["scheduled"])
         self.watch.restore(state["divergence"])
         return Position(**state["position"])
+
+    def _load_newest(self) -> str | None:
+        clear_leftovers(self.run_folder)
+        path = load_newest(self.run_folder, self.model, self.optimizer)
+        return None if path is None else path.name
 
     def _finish(self, journal: Journal | None) -> dict[str, Any]:
         result = {
@@ -297,8 +349,9 @@ class Trainer:
             "best": self.best,
             "model": str(self.run_folder / "model"),
         }
+        average, folder = self.config.checkpoints.average, self.run_folder / "model"
+        self.world.share(lambda: average_run(self.run_folder, average, folder))
         if journal is not None:
-            average_run(self.run_folder, self.config.checkpoints.average, self.run_folder / "model")
             journal.set_status("done", self.step, **{key: result[key] for key in ("tokens", "seconds", "best")})
         self.world.wait()
         return result
@@ -320,22 +373,25 @@ class Trainer:
             "attention": self.model.config.attention.label,
             "pairs": len(self.split),
             "step": self.step,
+            "spent": self.spent(),
             "processes": self.world.size,
             "padding": padding_share(self.split, self.stream.options),
         }
 
     @contextmanager
     def _listening(self) -> Generator[None]:
-        """While training, Ctrl-C and SIGTERM ask to stop after the update; a second one stops at once."""
+        """While training, Ctrl-C and SIGTERM ask to stop after the update; a second Ctrl-C stops at once."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
-        def ask(*_: object) -> None:
-            if self._stop:
+        def ask(number: int, _: object) -> None:
+            if self._stop and number == signal.SIGINT:  # torchrun sends SIGTERM more than once
                 raise KeyboardInterrupt
-            self._stop = True
-            self.reporter.noted("stopping after this update; once more to stop at once")
+            if not self._stop:
+                self._stop = True
+                with suppress(RuntimeError):  # in the middle of another line
+                    self.reporter.noted("stopping after this update; once more to stop at once")
 
         old = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -347,8 +403,10 @@ class Trainer:
 
 def start(config: TrainConfig, run: Path, world: World, reporter: Reporter) -> Trainer:
     """A new run in a folder that has none."""
-    if (run / CONFIG_FILE).exists():
-        raise FileExistsError(f"{run}: there is a run already; go on with `rela train --resume {run}`, or name another")
+    if (run / CONFIG_FILE).exists() or (run / FOLDER).exists():
+        raise FileExistsError(
+            f"{run}: there is a run already; go on with `rela train --resume --run {run}`, or name another folder"
+        )
     trainer = Trainer(config, run, world, reporter, resume=False)
     if world.is_first:
         run.mkdir(parents=True, exist_ok=True)
@@ -383,6 +441,10 @@ def resume(
 def _mix(*numbers: int) -> int:
     """One seed out of several numbers."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _finite(value: float) -> float | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -22,10 +25,15 @@ class World:
     @classmethod
     def join(cls, device: str) -> World:
         """Meet the other processes, if torchrun started this one; else be alone."""
-        wanted = torch.device(device)
+        try:
+            wanted = torch.device(device)
+        except RuntimeError:
+            wanted = torch.device("meta")
+        if wanted.type not in ("cpu", "cuda"):
+            raise ValueError(f"device: expected cpu, cuda or cuda:1, got {device!r}")
         if wanted.type == "cuda" and not torch.cuda.is_available():
             raise ValueError("device: expected one that is here, got cuda, and torch finds none; use --device cpu")
-        if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+        if "RANK" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls(device=wanted)
         if device == "cuda":
             wanted = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
@@ -53,6 +61,21 @@ class World:
         values: list[Any] = [None] * self.size
         dist.all_gather_object(values, value)
         return values
+
+    def share(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns in the first process, in every process. Its error is raised in all: none waits."""
+        if self.size == 1:
+            return work()
+        found: list[Any] = [None, None]
+        if self.is_first:
+            try:
+                found[0] = work()
+            except Exception as error:  # raised below, here and in the others
+                found[1] = error
+        dist.broadcast_object_list(found, src=0, device=self.device)
+        if found[1] is not None:
+            raise found[1]
+        return found[0]
 
     def any(self, value: bool) -> bool:
         """True if it is true for at least one process."""
