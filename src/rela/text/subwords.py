@@ -66,9 +66,9 @@ class Subwords:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Subwords:
         """Read a ``tokenizer.json`` of ours."""
-        text = Path(path).read_text(encoding="utf-8")
+        content = Path(path).read_bytes()
         try:
-            tokenizer = Tokenizer.from_str(text)
+            tokenizer = Tokenizer.from_str(content.decode())
         except Exception as error:  # the Rust side raises plain exceptions for whatever does not fit
             raise ValueError(f"{path}: expected a tokenizer.json, got a file that does not parse: {error}") from None
         for index, piece in enumerate(SPECIAL_PIECES):
