@@ -1,6 +1,7 @@
 """Word links: the largest weight of each target word, from words of raw text."""
 
 import random
+from typing import Final
 from unittest import mock
 
 import numpy as np
@@ -61,7 +62,7 @@ class TestWords:
 
 
 class TestAlign:
-    PAIRS = [
+    PAIRS: Final = [
         ("the dog runs", "der Hund läuft"),
         ("a cat, sleeps under the small house", "Katze"),
         ("dog", "ein Hund und noch ein Hund ."),

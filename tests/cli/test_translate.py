@@ -85,11 +85,11 @@ class TestStreams:
         code, out, _ = call("-o", "out.txt", stdin=TEXT)
         assert (code, out) == (0, "")
         assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "".join(f"{line}\n" for line in expected)
-        assert os.listdir(tmp_path) == ["out.txt"]
+        assert names(tmp_path) == ["out.txt"]
 
     def test_output_minus_is_standard_output(self, call: Run, tmp_path: Path):
         assert call("-o", "-", stdin="green\n")[1] == call(stdin="green\n")[1] != ""
-        assert os.listdir(tmp_path) == []
+        assert names(tmp_path) == []
 
     @pytest.mark.parametrize("window", [1, 3, 8, 100])
     def test_windows(self, call: Run, window: int, expected: list[str]):
@@ -172,7 +172,7 @@ class TestOddInput:
     def test_a_translation_that_does_not_end(self, call: Run, monkeypatch: pytest.MonkeyPatch):
         from rela.decoding.search import SearchOptions
 
-        monkeypatch.setattr(SearchOptions, "longest", lambda *_: 1)
+        monkeypatch.setattr(SearchOptions, "longest", lambda _, __: 1)  # pyright: ignore[reportUnknownLambdaType]
         _, _, err = call(stdin=TEXT)
         assert re.search(
             r"did not end within the greatest length were cut off there: 6 \(lines 1, 3, 4, 6, 7, \.\.\.\)", err
@@ -238,7 +238,7 @@ class TestFiles:
             assert call("-o", "pipe", stdin=TEXT)[0] == 0
             assert reader.communicate(timeout=60)[0].count("\n") == 8
         assert (tmp_path / "pipe").is_fifo()
-        assert os.listdir(tmp_path) == ["pipe"]
+        assert names(tmp_path) == ["pipe"]
         code, _, err = call("-o", "pipe", "--resume", stdin=TEXT)
         assert code == 1
         assert "--resume: expected --output to be a file" in err
@@ -278,7 +278,7 @@ class TestResume:
             (tmp_path / "out.partial.json").write_bytes(recipe)
             assert call(*options, "-o", "out", "--resume", stdin=TEXT)[0] == 0
             assert (tmp_path / "out").read_bytes() == whole
-            assert sorted(os.listdir(tmp_path)) == ["out", "whole"]
+            assert names(tmp_path) == ["out", "whole"]
             (tmp_path / "out").unlink()
 
     def test_what_is_there_is_not_translated_again(self, call: Run, tmp_path: Path):
@@ -298,7 +298,7 @@ class TestResume:
         interrupted(call, 2, "--window", "2", "-o", "out")
         assert call("-o", "out", stdin="a cat\n")[0] == 0
         assert (tmp_path / "out").read_text().count("\n") == 1
-        assert os.listdir(tmp_path) == ["out"]
+        assert names(tmp_path) == ["out"]
 
     def test_nothing_to_go_on_with_begins_anew(self, call: Run, tmp_path: Path):
         assert call("-o", "out", "--resume", stdin="a cat\n")[0] == 0
@@ -374,7 +374,7 @@ class TestProcess:
             self.command(model, *options, "--beam", "2", "-o", "out"), stderr=subprocess.PIPE, env=same_package()
         ) as process:
             partial = tmp_path / "out.partial"
-            wait_until(lambda: partial.exists() and partial.stat().st_size > 400 or process.poll() is not None)
+            wait_until(lambda: (partial.exists() and partial.stat().st_size > 400) or process.poll() is not None)
             process.kill()
         assert not (tmp_path / "out").exists()
         code, _, err = call(*options, "-o", "out", "--resume")
@@ -427,6 +427,10 @@ class TestProcess:
         )
         expected = Translator.load(model).translate(["läuft"], beam=1)[0].text.replace("\n", " ")
         assert (done.returncode, done.stdout) == (0, f"{expected}\n".encode())
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 def same_package() -> dict[str, str]:

@@ -134,7 +134,11 @@ class TestHypotheses:
     def test_cut_off_at_the_greatest_length(self, monkeypatch: pytest.MonkeyPatch):
         model = searchable()
         logits = model.logits
-        monkeypatch.setattr(model, "logits", lambda hidden: logits(hidden) - 99 * (torch.arange(13) == EOS))
+
+        def never_ending(hidden: Tensor) -> Tensor:
+            return logits(hidden) - 99 * (torch.arange(13) == EOS)
+
+        monkeypatch.setattr(model, "logits", never_ending)
         found = beam_search(model, sources(), SearchOptions(beam=3, max_ratio=2, max_extra=1))
         for length, hypotheses in zip(LENGTHS, found, strict=True):
             assert [(len(h.pieces), h.finished) for h in hypotheses] == [(2 * length + 1, False)] * 3

@@ -130,7 +130,7 @@ class TestOddLines:
         assert translator.translate([" \t" * 500], max_source=5)[0].text == ""
 
     def test_more_positions_than_the_table_has(self, translator: Translator, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(SearchOptions, "longest", lambda *_: 260)
+        monkeypatch.setattr(SearchOptions, "longest", lambda _, __: 260)  # pyright: ignore[reportUnknownLambdaType]
         found = translator.translate(["dog " * 400], beam=1)[0]
         assert isinstance(found.text, str)
         assert not found.truncated
@@ -161,7 +161,7 @@ class TestOddLines:
 
     @pytest.mark.parametrize("wrong", [None, b"dog", 3, ["dog"]])
     def test_what_is_no_text_is_an_error(self, translator: Translator, wrong: Any):
-        with pytest.raises(TypeError, match="expected strings, got .* as number 1"):
+        with pytest.raises(TypeError, match=r"expected strings, got .* as number 1"):
             translator.translate([wrong])
         with pytest.raises(TypeError, match="got one string; put it into a list"):
             translator.translate("the dog")
@@ -199,7 +199,7 @@ class TestOptions:
 
     @pytest.mark.parametrize("device", ["nonsense", "cuda:99", "meta", "cpu:x"])
     def test_a_device_that_is_not_here(self, tmp_path: Path, device: str):
-        with pytest.raises(ValueError, match="^device: expected one that"):
+        with pytest.raises(ValueError, match=r"^device: expected one that"):
             Translator.load(tmp_path, device)
 
 

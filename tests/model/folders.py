@@ -10,7 +10,8 @@ from rela.model.transformer import Transformer
 from rela.text.store import Tokenizers
 from rela.text.subwords import Subwords
 
-WORDS = "a the dog cat house runs sleeps sees under over small large green old ein der Hund Katze Haus läuft".split()
+_TEXT = "a the dog cat house runs sleeps sees under over small large green old ein der Hund Katze Haus läuft"
+WORDS = _TEXT.split()
 
 
 @cache

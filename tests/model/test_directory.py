@@ -69,7 +69,7 @@ class TestWhole:
         assert loaded.tokenizers.source.encode("the dog") == sides.source.encode("the dog")
 
     def test_files(self, pristine: Path):
-        assert sorted(os.listdir(pristine)) == ["config.json", WEIGHTS, "tokenizer.json"]
+        assert sorted(file.name for file in pristine.iterdir()) == ["config.json", WEIGHTS, "tokenizer.json"]
         description = json.loads((pristine / "config.json").read_text())
         assert description["format"] == "rela-model-1"
         assert description["made_by"] == {"test": True}
@@ -118,8 +118,43 @@ class TestAtomic:
         model, sides = text_model("softmax", seed=1)
         save_model(folder, model, sides, Languages("en", "de"), {})
         assert load_model(folder).model.config.attention.cross == "softmax"
-        assert sorted(os.listdir(folder)) == ["config.json", WEIGHTS, "tokenizer.json"]
+        assert sorted(file.name for file in folder.iterdir()) == ["config.json", WEIGHTS, "tokenizer.json"]
         assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+WEIGHT_DAMAGE: list[tuple[Callable[[dict[str, Tensor]], object], list[str]]] = [
+    (lambda w: w.pop("encoder.0.self_attention.norm.gate"), ["missing: encoder.0.self_attention.norm.gate"]),
+    (lambda w: w.update(extra=torch.ones(2)), ["unknown: extra"]),
+    (
+        lambda w: w.update({"decoder.1.feed_forward.expand.bias": torch.ones(25)}),
+        ["decoder.1.feed_forward.expand.bias (expected (24,) torch.float32, got (25,) torch.float32)"],
+    ),
+    (
+        lambda w: w.update({"decoder.1.feed_forward.expand.bias": torch.ones(24).double()}),
+        ["of another shape or type", "got (24,) torch.float64"],
+    ),
+    (lambda w: w["encoder.1.feed_forward.contract.weight"].fill_(float("nan")), ["NaN or infinity"]),
+    (lambda w: w["encoder.1.feed_forward.contract.weight"][0, 0].fill_(float("inf")), ["NaN or infinity"]),
+    (lambda w: w.clear(), ["missing", "more"]),
+]
+
+CONFIG_DAMAGE: list[tuple[Callable[[dict[str, Any]], object], list[str]]] = [
+    (lambda c: c.update(format="other-7"), ["expected format 'rela-model-1', got 'other-7'"]),
+    (lambda c: c.pop("format"), ["got None; is this another program's model?"]),
+    (lambda c: c.pop("model"), ["expected the entries model"]),
+    (lambda c: c.update(model=[1]), ["model: "]),
+    (lambda c: c["model"].update(nonsense=1), ["unknown field `nonsense`"]),
+    (lambda c: c["model"].update(dim="16"), ["Expected `int`, got `str`"]),
+    (lambda c: c["model"].update(dim=15), ["dim: expected"]),
+    (lambda c: c["model"].pop("source_vocabulary"), ["source_vocabulary"]),
+    (lambda c: c["model"]["attention"].update(cross="rela-x"), ["attention.cross: unknown attention 'rela-x'"]),
+    (lambda c: c["model"].update(dim=32), ["do not fit config.json"]),
+    (lambda c: c["model"].update(ffn_dim=2**40), ["do not fit config.json"]),
+    (lambda c: c["model"].update(decoder_layers=3), ["missing: decoder.2"]),
+    (lambda c: c["model"]["attention"].update(cross="softmax"), ["unknown: decoder.0.cross_attention.norm"]),
+    (lambda c: c.update(source_language=3), ["source_language: expected the name of a language, got 3"]),
+    (lambda c: c["model"].update(source_vocabulary=300, target_vocabulary=300), ["tokenizer of 300 pieces"]),
+]
 
 
 class TestDamage:
@@ -148,21 +183,7 @@ class TestDamage:
 
     @pytest.mark.parametrize(
         ("change", "parts"),
-        [
-            (lambda w: w.pop("encoder.0.self_attention.norm.gate"), ["missing: encoder.0.self_attention.norm.gate"]),
-            (lambda w: w.update(extra=torch.ones(2)), ["unknown: extra"]),
-            (
-                lambda w: w.update({"decoder.1.feed_forward.expand.bias": torch.ones(25)}),
-                ["decoder.1.feed_forward.expand.bias (expected (24,) torch.float32, got (25,) torch.float32)"],
-            ),
-            (
-                lambda w: w.update({"decoder.1.feed_forward.expand.bias": torch.ones(24).double()}),
-                ["of another shape or type", "got (24,) torch.float64"],
-            ),
-            (lambda w: w["encoder.1.feed_forward.contract.weight"].fill_(float("nan")), ["NaN or infinity"]),
-            (lambda w: w["encoder.1.feed_forward.contract.weight"][0, 0].fill_(float("inf")), ["NaN or infinity"]),
-            (lambda w: w.clear(), ["missing", "more"]),
-        ],
+        WEIGHT_DAMAGE,
         ids=["missing", "extra", "shape", "type", "nan", "inf", "empty"],
     )
     def test_weights(self, folder: Path, change: Callable[[dict[str, Tensor]], object], parts: list[str]):
@@ -171,23 +192,7 @@ class TestDamage:
 
     @pytest.mark.parametrize(
         ("change", "parts"),
-        [
-            (lambda c: c.update(format="other-7"), ["expected format 'rela-model-1', got 'other-7'"]),
-            (lambda c: c.pop("format"), ["got None; is this another program's model?"]),
-            (lambda c: c.pop("model"), ["expected the entries model"]),
-            (lambda c: c.update(model=[1]), ["model: "]),
-            (lambda c: c["model"].update(nonsense=1), ["unknown field `nonsense`"]),
-            (lambda c: c["model"].update(dim="16"), ["Expected `int`, got `str`"]),
-            (lambda c: c["model"].update(dim=15), ["dim: expected"]),
-            (lambda c: c["model"].pop("source_vocabulary"), ["source_vocabulary"]),
-            (lambda c: c["model"]["attention"].update(cross="rela-x"), ["attention.cross: unknown attention 'rela-x'"]),
-            (lambda c: c["model"].update(dim=32), ["do not fit config.json"]),
-            (lambda c: c["model"].update(ffn_dim=2**40), ["do not fit config.json"]),
-            (lambda c: c["model"].update(decoder_layers=3), ["missing: decoder.2"]),
-            (lambda c: c["model"]["attention"].update(cross="softmax"), ["unknown: decoder.0.cross_attention.norm"]),
-            (lambda c: c.update(source_language=3), ["source_language: expected the name of a language, got 3"]),
-            (lambda c: c["model"].update(source_vocabulary=300, target_vocabulary=300), ["tokenizer of 300 pieces"]),
-        ],
+        CONFIG_DAMAGE,
     )
     def test_config(self, folder: Path, change: Callable[[dict[str, Any]], object], parts: list[str]):
         change_config(folder, change)
@@ -246,11 +251,11 @@ class TestFind:
 
     def test_a_run_that_goes_on(self, tmp_path: Path):
         (tmp_path / "checkpoints").mkdir()
-        with pytest.raises(FileNotFoundError, match="not finished a model yet.*rela average"):
+        with pytest.raises(FileNotFoundError, match=r"not finished a model yet.*rela average"):
             find_model_folder(tmp_path)
 
     def test_nothing(self, tmp_path: Path):
-        with pytest.raises(FileNotFoundError, match="it has no config.json"):
+        with pytest.raises(FileNotFoundError, match=r"it has no config\.json"):
             find_model_folder(tmp_path)
         with pytest.raises(FileNotFoundError, match="there is no such folder"):
             find_model_folder(tmp_path / "none")
