@@ -35,7 +35,9 @@ def test_import_loads_no_third_party():
     assert loaded == "['rela']"
 
 
-@pytest.mark.parametrize("package", ["rela", "rela.attention", "rela.evaluation"])
+@pytest.mark.parametrize(
+    "package", ["rela", "rela.attention", "rela.model", "rela.alignment", "rela.decoding", "rela.evaluation"]
+)
 def test_type_checkers_see_the_names_that_exist(package: str):
     module = importlib.import_module(package)
     tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
@@ -60,8 +62,9 @@ def test_evaluation_needs_no_torch():
     assert loaded == "False"
 
 
-def test_public_names_are_those_of_the_attention_room():
+def test_public_names_are_those_of_their_rooms():
     assert rela.MultiheadAttention is rela.attention.MultiheadAttention
+    assert rela.Translator is importlib.import_module("rela.decoding.translator").Translator
     assert rela.functional.__name__ == "rela.functional"
     assert rela.functional.__all__ == rela.attention.functional.__all__
     assert all(getattr(rela.functional, n) is getattr(rela.attention.functional, n) for n in rela.functional.__all__)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         SparsityPenalty,
         convert,
     )
+    from rela.decoding import Translation, Translator
 else:
     __getattr__, __dir__ = attach(
         __name__,
@@ -30,6 +31,8 @@ else:
             "MultiheadAttention": "rela.attention",
             "RMSNorm": "rela.attention",
             "SparsityPenalty": "rela.attention",
+            "Translation": "rela.decoding",
+            "Translator": "rela.decoding",
             "convert": "rela.attention",
         },
         submodules=("attention", "functional"),
@@ -42,6 +45,8 @@ __all__ = [
     "MultiheadAttention",
     "RMSNorm",
     "SparsityPenalty",
+    "Translation",
+    "Translator",
     "__version__",
     "attention",
     "convert",

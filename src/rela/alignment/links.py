@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from rela.alignment.weights import PiecePair, Weights, cross_weights, word_weights
 from rela.model.transformer import Transformer
 from rela.text.store import Tokenizers
+from rela.text.subwords import Encoded
 from rela.text.words import Span, pieces_of_words, split_words, word_texts
+
+_BATCH_WEIGHTS: Final = 1 << 18
+"""Places, source times target, in a batch of pairs: so many weights a head are in memory."""
 
 Link = tuple[int, int]
 """A source word and a target word, counted from 0."""
@@ -42,22 +46,38 @@ def align(
     *,
     layer: int | None = None,
     shifted: bool = True,
-    batch_size: int = 32,
 ) -> Iterator[Alignment]:
     """Links of sentence pairs, from one layer's cross-attention averaged over its heads."""
     chosen = default_layer(model) if layer is None else layer
     if not 0 <= chosen < model.config.decoder_layers:
         raise ValueError(f"layer: expected 0 to {model.config.decoder_layers - 1}, got {chosen}")
-    for start in range(0, len(pairs), batch_size):
-        batch = pairs[start : start + batch_size]
-        encoded = [(tokenizers.source.encode_with_spans(s), tokenizers.target.encode_with_spans(t)) for s, t in batch]
-        all_weights = cross_weights(model, [PiecePair(s.ids, t.ids) for s, t in encoded])
-        for texts, (source, target), weights in zip(batch, encoded, all_weights, strict=True):
+    encoded = ((s, t, tokenizers.source.encode_with_spans(s), tokenizers.target.encode_with_spans(t)) for s, t in pairs)
+    for batch in _batches(encoded):
+        all_weights = cross_weights(model, [PiecePair(s.ids, t.ids) for _, _, s, t in batch], [chosen])
+        for (*texts, source, target), weights in zip(batch, all_weights, strict=True):
             words: tuple[list[Span], list[Span]] = (split_words(texts[0]), split_words(texts[1]))
             merged = word_weights(
-                weights[chosen].mean(axis=0),
+                weights[0].mean(axis=0),
                 pieces_of_words(source.spans, words[0]),
                 pieces_of_words(target.spans, words[1]),
                 shifted=shifted,
             )
             yield Alignment(word_texts(texts[0], words[0]), word_texts(texts[1], words[1]), best_links(merged))
+
+
+_EncodedPair = tuple[str, str, Encoded, Encoded]
+
+
+def _batches(pairs: Iterable[_EncodedPair]) -> Iterator[list[_EncodedPair]]:
+    """Neighbours together, as many as keep the padded weights within bounds."""
+    batch: list[_EncodedPair] = []
+    longest = (0, 0)
+    for pair in pairs:
+        lengths = (max(longest[0], len(pair[2].ids) + 1), max(longest[1], len(pair[3].ids) + 1))
+        if batch and (len(batch) + 1) * lengths[0] * lengths[1] > _BATCH_WEIGHTS:
+            yield batch
+            batch, lengths = [], (len(pair[2].ids) + 1, len(pair[3].ids) + 1)
+        batch.append(pair)
+        longest = lengths
+    if batch:
+        yield batch

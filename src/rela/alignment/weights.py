@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from rela.attention.multihead import MultiheadAttention, Observation
-from rela.model.transformer import Transformer
+from rela.model.transformer import Transformer, evaluating
 from rela.text.batches import pad_rows
 from rela.text.vocabulary import BOS, EOS
 
@@ -25,12 +25,16 @@ class PiecePair(NamedTuple):
 
 
 @torch.inference_mode()
-def cross_weights(model: Transformer, pairs: Sequence[PiecePair]) -> list[Weights]:
+def cross_weights(model: Transformer, pairs: Sequence[PiecePair], layers: Sequence[int] | None = None) -> list[Weights]:
     """For each pair the weights ``[layer, head, target pieces + 1, source pieces + 1]`` of cross-attention.
+
+    Of all layers, or of those with these numbers (from 0, in rising order).
 
     Row ``i`` predicts target piece ``i`` and has piece ``i - 1`` as its input (BOS for row 0); the last row predicts
     EOS. The last column is the source's EOS.
     """
+    if not pairs:
+        return []
     seen: list[torch.Tensor] = []
 
     def look(_: MultiheadAttention, observation: Observation) -> None:
@@ -39,15 +43,15 @@ def cross_weights(model: Transformer, pairs: Sequence[PiecePair]) -> list[Weight
     device = model.projection.device
     source = pad_rows([np.array(pair.source, np.int64) for pair in pairs], after=EOS)
     target = pad_rows([np.array(pair.target, np.int64) for pair in pairs], before=BOS)
-    was_training = model.training
-    model.eval()
-    handles = [attention.register_observer(look) for attention in model.attentions()["cross"]]
+    attentions = model.attentions()["cross"]
+    watched = attentions if layers is None else [attentions[layer] for layer in layers]
+    handles = [attention.register_observer(look) for attention in watched]
     try:
-        model(torch.from_numpy(source).to(device), torch.from_numpy(target).to(device))
+        with evaluating(model):
+            model(torch.from_numpy(source).to(device), torch.from_numpy(target).to(device))
     finally:
         for handle in handles:
             handle.remove()
-        model.train(was_training)
     stacked = torch.stack(seen, dim=1).float().cpu().numpy()  # [B, L, H, T, S]
     return [stacked[place, :, :, : len(pair.target) + 1, : len(pair.source) + 1] for place, pair in enumerate(pairs)]
 

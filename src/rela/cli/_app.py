@@ -1,10 +1,12 @@
 """From the list of commands to the program: options of all commands, errors, exit codes."""
 
+import contextlib
+import functools
 import itertools
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -24,15 +26,17 @@ TOO_LARGE = ("allocate memory", "out of memory", "Storage size calculation overf
 EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+EXIT_NOBODY_READS = 141  # 128 + SIGPIPE: whoever read our standard output has gone, as `head` does
 
 
 def main() -> None:
     """Runs the command line and ends the process with its exit code."""
-    sys.exit(run(COMMANDS, GROUPS, sys.argv[1:]))
+    with _quiet_end():
+        sys.exit(run(COMMANDS, GROUPS, sys.argv[1:]))
 
 
 def run(commands: Sequence[Command], groups: Mapping[str, str], arguments: Sequence[str]) -> int:
-    """Runs one command line; returns 0 for done, 1 for failed, 2 for wrong use, 130 for interrupted."""
+    """Runs one command line; returns 0 for done, 1 for failed, 2 for wrong use, 130 for interrupted, 141 for unread."""
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
@@ -103,8 +107,34 @@ def build_app(commands: Sequence[Command], groups: Mapping[str, str]) -> typer.T
         app.add_typer(apps[name], name=name)
     for command in commands:
         group, _, name = command.name.rpartition(" ")
-        apps[group].command(name, epilog=f"Example: {command.example}")(command.run)
+        apps[group].command(name, epilog=f"Example: {command.example}")(_with_flush(command.run))
     return app
+
+
+def _with_flush(run: Callable[..., None]) -> Callable[..., None]:
+    """The command, and what it printed written out: a full disk is its error, not one of the interpreter's end."""
+
+    @functools.wraps(run)
+    def wrapped(*arguments: Any, **options: Any) -> None:
+        try:
+            run(*arguments, **options)
+            sys.stdout.flush()
+        except BrokenPipeError:  # before typer takes it for a failure
+            raise typer.Exit(EXIT_NOBODY_READS) from None
+
+    return wrapped
+
+
+@contextlib.contextmanager
+def _quiet_end() -> Generator[None]:
+    """What standard output still holds and cannot take is dropped, or Python would complain once more at its end."""
+    try:
+        yield
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show_version(wanted: bool) -> None:

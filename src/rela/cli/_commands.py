@@ -31,7 +31,7 @@ COMMANDS: list[Command] = [
     Command(
         name="translate",
         run=translate.translate,
-        example="echo 'A dog runs.' | rela translate --model runs/multi30k",
+        example="rela translate --model runs/multi30k news.en -o news.de",
     ),
     Command(
         name="bench attention",

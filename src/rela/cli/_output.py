@@ -17,7 +17,7 @@ NARROWEST = 80
 """Columns that tables may count on. In a narrower window their lines break; nothing is cut off."""
 
 
-def _check_destination(destination: str | None) -> str | None:
+def check_destination(destination: str | None) -> str | None:
     """Refuses a file that cannot be written before the command works for minutes, not after."""
     if destination is None or destination == STDOUT:
         return destination
@@ -36,7 +36,7 @@ JsonOption = Annotated[
     typer.Option(
         "--json",
         metavar="FILE",
-        callback=_check_destination,
+        callback=check_destination,
         help="Write the result as JSON to FILE, or to standard output when FILE is -.",
         show_default=False,
     ),

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rela._warn import warn
 from rela.cli._output import write_json
+from rela.cli._partial import PartialFile, PlainFile, StandardOutput
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rela.decoding.translator import Translation
+    from rela.decoding.translator import Translation, Translator
+    from rela.text.problems import ReadReport
 
 _WINDOW: Final = 2048
+_RECIPE: Final = ("model", "source", "beam", "length_penalty", "nbest", "align", "window", "max_source")
+_SHOWN: Final = 5  # line numbers in a warning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +44,18 @@ class Job:
     json_to: str | None
 
 
+class Done(NamedTuple):
+    """A line and its translation; lines count from 1."""
+
+    number: int
+    source: str
+    found: Translation
+
+
 def run_job(job: Job, console: Console) -> None:
     """Translate, and say what was odd."""
     import torch
 
-    from rela.cli._progress import CountProgress
     from rela.decoding.translator import Translator
     from rela.text.problems import ReadReport
     from rela.text.readers import read_lines
@@ -52,41 +63,56 @@ def run_job(job: Job, console: Console) -> None:
     if job.threads is not None:
         torch.set_num_threads(job.threads)
     interactive = job.source == "-" and sys.stdin.isatty()
-    job = replace(job, window=job.window or (1 if interactive else _WINDOW))
+    window = job.window or (1 if interactive else _WINDOW)
+    job = replace(job, window=window)
     translator = Translator.load(job.model, job.device)
     report = ReadReport()
     lines = (line.text for line in read_lines(job.source, report=report))
     entries: list[dict[str, Any]] = []
-    unfinished = 0
-    show_progress = job.output is not None and not interactive
-    with _Output(job) as out, CountProgress(console, "sentences") as progress:
-        for number, text, found in _translations(translator, lines, job, out.skip_windows()):
-            unfinished += not found.finished
-            out.write(number, _format(found, number, job))
+    unfinished: list[int] = []
+    truncated: list[int] = []
+    with _open_output(job) as out, _progress(job, console) as advance:
+        for number, source, found in _translations(translator, lines, job, window, out.num_windows):
+            if not found.finished:
+                unfinished.append(number)
+            if found.truncated:
+                truncated.append(number)
+            out.write(_format(found, number, job))
+            if number % window == 0:
+                out.end_window()
             if job.json_to is not None:
-                entries.append({"line": number, "source": text, **asdict(found)})
-            if show_progress:
-                progress.advance("translating", 1)
+                entries.append({"line": number, "source": source, **asdict(found)})
+            advance(1)
         out.finish()
-    for problem, count in report.counts.items():
-        warn(f"{problem}: {count} of {report.num_lines} lines: {report.lines()[1:]}")
-    if unfinished:
-        warn(f"{unfinished} translations did not end within the greatest length and were cut off")
+    _say(job, report, unfinished, truncated)
     if job.json_to is not None:
         write_json({"model": str(job.model), "translations": entries}, job.json_to)
 
 
+def _say(job: Job, report: ReadReport, unfinished: list[int], truncated: list[int]) -> None:
+    for line in report.lines()[1:]:
+        warn(line)
+    if truncated:
+        warn(f"sources of more than {job.max_source} pieces were cut there: {_lines(truncated)}; see --max-source")
+    if unfinished:
+        warn(f"translations that did not end within the greatest length were cut off there: {_lines(unfinished)}")
+
+
+def _lines(numbers: list[int]) -> str:
+    more = ", ..." if len(numbers) > _SHOWN else ""
+    return f"{len(numbers):,} ({'lines' if len(numbers) > 1 else 'line'} {', '.join(map(str, numbers[:_SHOWN]))}{more})"
+
+
 def _translations(
-    translator: Any, lines: Iterable[str], job: Job, skipped: int
-) -> Iterator[tuple[int, str, Translation]]:
+    translator: Translator, lines: Iterable[str], job: Job, window: int, num_skipped: int
+) -> Iterator[Done]:
     """Window by window; the windows that a cut-off output has already are left out."""
-    assert job.window is not None
     iterator = iter(lines)
     number = 0
-    while chunk := list(islice(iterator, job.window)):
+    while chunk := list(islice(iterator, window)):
         first = number
         number += len(chunk)
-        if first // job.window < skipped:
+        if first // window < num_skipped:
             continue
         found = translator.translate(
             chunk,
@@ -95,14 +121,24 @@ def _translations(
             nbest=job.nbest,
             max_source=job.max_source,
             align=job.align,
+            warn_truncated=False,  # with the numbers of all lines, at the end
         )
         for place, (text, translation) in enumerate(zip(chunk, found, strict=True)):
-            yield first + place + 1, text, translation
+            yield Done(first + place + 1, text, translation)
+    if number < num_skipped * window:
+        raise ValueError(
+            f"--resume: expected the input of the cut-off output, at least {num_skipped * window:,} lines, got "
+            f"{number:,}; give the same input, or leave --resume out"
+        )
 
 
 def _format(found: Translation, number: int, job: Job) -> str:
+    """The lines of one sentence. Line breaks inside a text become blanks, and so do tabs if there are columns."""
+    columns = job.align or job.nbest > 1
+
     def one(translation: Translation) -> str:
-        text = " ".join(translation.text.split("\n"))  # a line stays a line
+        text = translation.text.replace("\n", " ")
+        text = text.replace("\t", " ") if columns else text
         if not job.align:
             return text
         return f"{text}\t{' '.join(f'{i}-{j}' for i, j in translation.alignment or ())}"
@@ -112,69 +148,32 @@ def _format(found: Translation, number: int, job: Job) -> str:
     return "".join(f"{number}\t{t.score:.6f}\t{one(t)}\n" for t in (found, *found.alternatives))
 
 
-class _Output:
-    """Standard output, or a file that gets its name when it is complete."""
+@contextlib.contextmanager
+def _open_output(job: Job) -> Generator[StandardOutput | PlainFile | PartialFile]:
+    if job.output is None:
+        yield StandardOutput(silent=job.json_to == "-")
+    elif job.output.exists() and not job.output.is_file():  # a device or a pipe, which a rename would replace
+        if job.resume:
+            raise ValueError(f"--resume: expected --output to be a file, got the device or pipe {str(job.output)!r}")
+        with PlainFile(job.output) as out:
+            yield out
+    else:
+        recipe = {name: _plain(getattr(job, name)) for name in _RECIPE}
+        with PartialFile(job.output, recipe, resume=job.resume, numbered=job.nbest > 1) as out:
+            yield out
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._partial = None if job.output is None else job.output.with_name(f"{job.output.name}.partial")
-        self._file: IO[str] | None = None
-        self._pending: list[str] = []
-        self._skipped = 0
 
-    def __enter__(self) -> _Output:
-        if self._partial is None:
-            return self
-        if self._job.resume and self._partial.exists():
-            self._skipped = self._keep_whole_windows(self._partial)
-        self._file = self._partial.open("a" if self._skipped else "w", encoding="utf-8", newline="\n")
-        return self
+def _plain(value: object) -> object:
+    return str(value.resolve()) if isinstance(value, Path) else value
 
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._flush()
-            self._file.close()
 
-    def skip_windows(self) -> int:
-        """How many windows the file has from before."""
-        return self._skipped
+@contextlib.contextmanager
+def _progress(job: Job, console: Console) -> Generator[Callable[[int], None]]:
+    """Shows progress if the translations go to a file; else nothing may stand between them."""
+    if job.output is None:
+        yield lambda _: None
+        return
+    from rela.cli._progress import CountProgress
 
-    def write(self, number: int, text: str) -> None:
-        """One sentence; a file gets whole windows only."""
-        assert self._job.window is not None
-        if self._file is None:
-            if self._job.json_to != "-":
-                sys.stdout.write(text)
-                if number % self._job.window == 0:
-                    sys.stdout.flush()
-            return
-        self._pending.append(text)
-        if number % self._job.window == 0:
-            self._flush()
-
-    def finish(self) -> None:
-        """All is written."""
-        if self._file is None or self._partial is None or self._job.output is None:
-            sys.stdout.flush()
-            return
-        self._flush()
-        os.fsync(self._file.fileno())
-        self._partial.replace(self._job.output)
-
-    def _flush(self) -> None:
-        assert self._file is not None
-        self._file.write("".join(self._pending))
-        self._pending.clear()
-        self._file.flush()
-
-    def _keep_whole_windows(self, path: Path) -> int:
-        """Cut a file after its last whole window; returns the number of windows."""
-        assert self._job.window is not None
-        per_window = self._job.window * self._job.nbest
-        size = windows = 0
-        with path.open("rb") as file:
-            while len(block := list(islice(file, per_window))) == per_window and block[-1].endswith(b"\n"):
-                windows += 1
-                size += sum(map(len, block))
-        os.truncate(path, size)
-        return windows
+    with CountProgress(console, "sentences") as progress:
+        yield lambda count: progress.advance("translating", count)

@@ -5,7 +5,12 @@ from typing import Annotated
 
 import typer
 
-from rela.cli._output import JsonOption, console_for
+from rela.cli._output import STDOUT, JsonOption, check_destination, console_for
+
+
+def _check_output(output: Path | None) -> Path | None:
+    checked = check_destination(None if output is None else str(output))
+    return None if checked in (None, STDOUT) else output
 
 
 def translate(
@@ -14,10 +19,13 @@ def translate(
         str, typer.Argument(metavar="[FILE]", help="Text, a sentence a line; packed or not; - is standard input.")
     ] = "-",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write here, whole or not at all, not to standard output.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", callback=_check_output, help="Write here, whole or not at all, not to standard output."
+        ),
     ] = None,
     beam: Annotated[int, typer.Option(min=1, help="Beams; 1 is greedy.")] = 4,
-    length_penalty: Annotated[float, typer.Option(min=0, help="Exponent of GNMT's length penalty.")] = 0.6,
+    length_penalty: Annotated[float, typer.Option(min=0, max=10, help="Exponent of GNMT's length penalty.")] = 0.6,
     nbest: Annotated[int, typer.Option(min=1, help="Print so many translations: number, tab, score, tab, text.")] = 1,
     align: Annotated[
         bool, typer.Option("--align", help="After each translation a tab and its word links: 0-0 1-2.")
@@ -45,10 +53,8 @@ def translate(
         raise typer.BadParameter(f"--nbest: expected at most --beam {beam}, got {nbest}")
     if resume and output is None:
         raise typer.BadParameter("--resume: expected --output FILE as well")
-    if output is not None and output.is_dir():
-        raise typer.BadParameter(f"--output: expected a file, got the folder {str(output)!r}")
-    if output is not None and not output.parent.is_dir():
-        raise typer.BadParameter(f"--output: the folder of {str(output)!r} does not exist; make it first")
+    if resume and json_to is not None:
+        raise typer.BadParameter("--resume: expected no --json, which would miss what was translated before")
     job = Job(
         model=model,
         source=source,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 
-from rela.model.transformer import DecoderState, Transformer
+from rela.model.transformer import DecoderState, Transformer, evaluating
 from rela.text.vocabulary import BOS, EOS, PAD
 
 _FORBIDDEN: Final = (PAD, BOS)
+_LARGEST_PENALTY: Final = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +23,8 @@ class SearchOptions:
     Attributes:
         beam: partial translations that are kept for each sentence; 1 is greedy search.
         length_penalty: exponent of GNMT's ``((5 + length) / 6)``, by which the log-probability is divided.
-        max_ratio, max_extra: a translation has at most ``max_ratio * source pieces + max_extra`` pieces.
+        max_ratio, max_extra: a translation has at most ``max_ratio * source pieces + max_extra`` tokens, EOS among
+            them; one that has not ended by then is cut off there.
     """
 
     beam: int = 4
@@ -32,15 +35,15 @@ class SearchOptions:
     def __post_init__(self) -> None:
         if self.beam < 1:
             raise ValueError(f"beam: expected at least 1, got {self.beam}")
-        if self.length_penalty < 0:
-            raise ValueError(f"length_penalty: expected 0 or more, got {self.length_penalty}")
-        if self.max_ratio < 0 or self.max_extra < 0 or self.max_ratio + self.max_extra == 0:
+        if not 0 <= self.length_penalty <= _LARGEST_PENALTY:
+            raise ValueError(f"length_penalty: expected 0 to {_LARGEST_PENALTY:g}, got {self.length_penalty}")
+        if not 0 <= self.max_ratio < math.inf or self.max_extra < 0 or self.max_ratio + self.max_extra == 0:
             raise ValueError(
                 f"max_ratio and max_extra: expected lengths that allow a piece, got {self.max_ratio}, {self.max_extra}"
             )
 
     def longest(self, source_length: int) -> int:
-        """Most pieces that a translation may have, EOS not counted."""
+        """Most tokens that a translation may have, EOS among them."""
         return max(1, int(self.max_ratio * source_length + self.max_extra))
 
     def penalty(self, length: int) -> float:
@@ -59,11 +62,16 @@ class Hypothesis(NamedTuple):
 
 @torch.inference_mode()
 def beam_search(model: Transformer, source: Tensor, options: SearchOptions) -> list[list[Hypothesis]]:
-    """The hypotheses of each row of ``source`` ``[B, S]`` (EOS last, then padding), best first, at most ``beam``."""
-    search = _Search(model, source, options)
-    while search.alive:
-        search.advance()
-    return [sorted(found, key=lambda hypothesis: -hypothesis.score) for found in search.finished]
+    """The hypotheses of each row of ``source`` ``[B, S]`` (EOS last, then padding), best first, at most ``beam``.
+
+    Those that were cut off come after those that ended, whatever their scores: a loop up to the greatest length often
+    scores higher than a translation does.
+    """
+    with evaluating(model):
+        search = _Search(model, source, options)
+        while search.alive:
+            search.advance()
+    return [sorted(found, key=lambda h: (not h.finished, -h.score)) for found in search.finished]
 
 
 class _Search:
@@ -77,7 +85,8 @@ class _Search:
         self.device = source.device
         self.state: DecoderState = model.start(source)
         # At first a sentence's beams are all alike, so only the first may go on.
-        self.scores = torch.full((len(self.alive), options.beam), -torch.inf, device=self.device)
+        dtype = torch.promote_types(model.projection.dtype, torch.float32)
+        self.scores = torch.full((len(self.alive), options.beam), -torch.inf, dtype=dtype, device=self.device)
         self.scores[:, 0] = 0
         self.tokens = torch.full((len(self.alive) * options.beam, 1), BOS, device=self.device)
 
@@ -85,13 +94,18 @@ class _Search:
         """One more token for every row."""
         beam = self.options.beam
         hidden, self.state = self.model.step(self.tokens[:, -1], self.state)
-        log_p = torch.log_softmax(self.model.logits(hidden).float(), dim=-1)
-        log_p[:, list(_FORBIDDEN)] = -torch.inf
-        vocabulary = log_p.shape[1]
-        totals = (self.scores[:, :, None] + log_p.view(len(self.alive), beam, vocabulary)).flatten(1)
-        # Each of `beam` rows can end in one way only, so twice as many leave enough to go on with.
+        logits = self.model.logits(hidden).to(self.scores.dtype)
+        normalizer = logits.logsumexp(-1, keepdim=True)
+        for index in _FORBIDDEN:
+            logits[:, index] = -torch.inf
+        # A row can end in one way only, so of each one more than `beam`, and of all twice `beam`, leave enough to go
+        # on with. Only these few are made log-probabilities.
+        of_row = logits.topk(min(beam + 1, logits.shape[1]), dim=1)
+        log_p = (of_row.values - normalizer).view(len(self.alive), beam, -1)
+        totals = (self.scores[:, :, None] + log_p).flatten(1)
         best, places = totals.topk(min(2 * beam, totals.shape[1]), dim=1)
-        rows, words = places // vocabulary, places % vocabulary
+        rows = places // log_p.shape[2]
+        words = of_row.indices.view(len(self.alive), -1).gather(1, places)
         ends = words.eq(EOS)
         self._finish(best, rows, ends)
         going_on = torch.where(ends, -torch.inf, best)
@@ -118,17 +132,21 @@ class _Search:
         return Hypothesis(pieces, log_probability, log_probability / self.options.penalty(length), finished)
 
     def _leave(self) -> None:
-        """Sentences with enough hypotheses, or at their greatest length, leave the batch."""
+        """Sentences with enough hypotheses, at their greatest length, or with no way to go on leave the batch."""
         beam = self.options.beam
         staying: list[int] = []
-        for place, sentence in enumerate(self.alive):
+        for place, (sentence, best) in enumerate(zip(self.alive, self.scores[:, 0].tolist(), strict=True)):
             found = self.finished[sentence]
+            if math.isnan(best):
+                raise ValueError(
+                    f"expected probabilities of piece {self.state.length} of a translation, got NaN; the weights of "
+                    "the model are broken, or too large for its type of numbers"
+                )
             if len(found) < beam and self.state.length >= self.longest[sentence]:
-                for rank in range(beam):
-                    score = float(self.scores[place, rank])
-                    if len(found) < beam and score > -torch.inf:
+                for rank, score in enumerate(self.scores[place].tolist()):
+                    if len(found) < beam and score > -math.inf:
                         found.append(self._hypothesis(place * beam + rank, score, self.state.length, finished=False))
-            elif len(found) < beam:
+            elif len(found) < beam and best > -math.inf:
                 staying.append(place)
         if len(staying) == len(self.alive):
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -36,6 +36,7 @@ class Translation:
         finished: False if it was cut off at the greatest length.
         truncated: True if the source was too long and its end was left out.
         alignment: pairs (source word, target word), if asked for; words are those of ``rela.text.words.split_words``.
+            A truncated source has none.
         alternatives: further hypotheses, best first (``nbest`` counts this one too).
     """
 
@@ -56,15 +57,16 @@ class Translator:
     """
 
     def __init__(self, model: Transformer, tokenizers: Tokenizers, languages: Languages | None = None) -> None:
-        self.model = model.eval()
+        self.model = model
         self.tokenizers = tokenizers
         self.languages = languages
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], device: str | torch.device = "cpu") -> Translator:
         """Load a model directory, or the finished model of a run."""
+        where = _checked_device(device)
         model, tokenizers, languages = load_model(folder)
-        return cls(model.to(device), tokenizers, languages)
+        return cls(model.to(where), tokenizers, languages)
 
     def translate(
         self,
@@ -75,23 +77,25 @@ class Translator:
         nbest: int = 1,
         max_source: int = 1024,
         align: bool = False,
+        warn_truncated: bool = True,
         progress: Callable[[int], None] | None = None,
     ) -> list[Translation]:
-        """Translate sentences. ``nbest`` of them, at most ``beam``, come with their scores.
+        """Translate sentences. ``nbest`` hypotheses of each, at most ``beam``, come with their scores.
 
-        A source of more than ``max_source`` pieces is cut, with a warning. ``align`` adds word links. ``progress``
-        is called with the number of sentences done since the last call.
+        A source of more than ``max_source`` pieces is cut, with a warning unless ``warn_truncated`` is False. ``align``
+        adds word links. ``progress`` is called with the number of sentences done since the last call.
         """
         if isinstance(sentences, str):
             raise TypeError("sentences: expected a list of strings, got one string; put it into a list")
+        sentences = _checked_texts(sentences)
         if not 1 <= nbest <= beam:
             raise ValueError(f"nbest: expected 1 to beam = {beam}, got {nbest}")
         if max_source < 1:
             raise ValueError(f"max_source: expected at least 1 piece, got {max_source}")
         options = SearchOptions(beam=beam, length_penalty=length_penalty)
-        encoded = [np.array(ids, np.int64) for ids in self.tokenizers.source.encode_batch(list(sentences))]
-        too_long = [place for place, ids in enumerate(encoded) if len(ids) > max_source]
-        if too_long:
+        encoded = [np.array(ids, np.int64) for ids in self.tokenizers.source.encode_batch(sentences)]
+        too_long = [place for place, ids in enumerate(encoded) if len(ids) > max_source and sentences[place].strip()]
+        if too_long and warn_truncated:
             warn(
                 f"{len(too_long)} of {len(encoded)} sentences have more than {max_source} pieces and were cut there, "
                 f"first number {too_long[0] + 1}; split them, or raise max_source"
@@ -146,3 +150,30 @@ def group_by_length(lengths: Sequence[int], beam: int) -> Iterator[list[int]]:
         count = max(1, _BATCH_PLACES // ((lengths[order[start]] + 1) * beam))
         yield order[start : start + count]
         start += count
+
+
+def _checked_texts(sentences: Iterable[str]) -> list[str]:
+    """The sentences as a list; what is no text, or none that UTF-8 has bytes for, is named."""
+    texts = list(sentences)
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"sentences: expected strings, got {type(text).__name__} as number {place + 1}")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"sentences: expected text, got half a character (a lone surrogate, U+{ord(text[error.start]):04X}) in "
+                f"number {place + 1}; decode the bytes with errors='replace'"
+            ) from None
+    return texts
+
+
+def _checked_device(device: str | torch.device) -> torch.device:
+    try:
+        found = torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"device: expected one that torch finds here, such as cpu, got {device}: {reason}") from None
+    if found.type == "meta":
+        raise ValueError("device: expected one that computes, such as cpu, got meta")
+    return found

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from rela.attention.spec import AttentionSpec, resolve
+from rela.text.vocabulary import SPECIAL_PIECES
 
 Tied = Literal["none", "target", "all"]
 AttentionChoice = str | dict[str, Any]
@@ -69,9 +70,10 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     tied: Tied = "all"
 
     def __post_init__(self) -> None:
-        for name in ("source_vocabulary", "target_vocabulary", "dim", "num_heads", "ffn_dim"):
-            _expect(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
-        for name in ("encoder_layers", "decoder_layers"):
+        for name in ("source_vocabulary", "target_vocabulary"):
+            least = len(SPECIAL_PIECES) + 1
+            _expect(getattr(self, name) >= least, name, f"at least {least} pieces", getattr(self, name))
+        for name in ("dim", "num_heads", "ffn_dim", "encoder_layers", "decoder_layers"):
             _expect(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         for name in ("dropout", "attention_dropout"):
             _expect(0 <= getattr(self, name) < 1, name, "a probability from 0 up to, but not, 1", getattr(self, name))

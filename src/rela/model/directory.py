@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -22,6 +23,7 @@ from rela.text.store import Tokenizers
 FORMAT: Final = "rela-model-1"
 CONFIG_FILE: Final = "config.json"
 WEIGHTS_FILE: Final = "model.safetensors"
+_FINGERPRINT: Final = "rela_fingerprint"  # in the metadata of the weights
 _SHOWN: Final = 5  # names in an error
 
 
@@ -66,23 +68,35 @@ def write_model_files(
         "model": msgspec.to_builtins(config),
     }
     write_text(folder / CONFIG_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
-    write_tensors(folder / WEIGHTS_FILE, without_shared(weights))
+    metadata = {_FINGERPRINT: fingerprint(description, tokenizers)}
+    write_tensors(folder / WEIGHTS_FILE, without_shared(weights), metadata)
     for name, content in tokenizers.files().items():
         write_text(folder / name, content)
+
+
+def fingerprint(description: dict[str, Any], tokenizers: Tokenizers) -> str:
+    """What weights belong with: a hash of configuration, languages and tokenizers. The weights' file carries it.
+
+    Files of two models may fit each other in every size and still give nonsense together.
+    """
+    parts = [description[name] for name in ("model", "source_language", "target_language")]
+    text = json.dumps([*parts, tokenizers.files()], sort_keys=True)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def without_shared(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """A state dict with each tensor once: tied embeddings are stored under their first name."""
     seen: dict[int, str] = {}
-    return {name: t for name, t in weights.items() if seen.setdefault(t.data_ptr(), name) == name}
+    # A tensor on the meta device has no memory; there it is itself that is shared.
+    return {name: t for name, t in weights.items() if seen.setdefault(t.data_ptr() or id(t), name) == name}
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """Write a safetensors file; an error names it."""
     path.touch()
     mode = path.stat().st_mode  # as for all other files; safetensors would leave it to its owner alone
     try:
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path, metadata)
         path.chmod(mode)
     except safetensors.SafetensorError as error:
         raise OSError(f"{path}: could not be written: {error}; is the disk full?") from None
@@ -99,11 +113,17 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise ValueError(f"{path}: expected a safetensors file, got a damaged one ({error}); copy it anew") from None
 
 
+def read_fingerprint(path: Path) -> str | None:
+    """The fingerprint in a weights' file that :func:`read_tensors` could read."""
+    with safetensors.safe_open(path, framework="pt") as file:  # pyright: ignore[reportPrivateImportUsage]
+        return (file.metadata() or {}).get(_FINGERPRINT)
+
+
 def load_model(folder: str | os.PathLike[str]) -> LoadedModel:
     """Load a model directory, and say what does not fit if something does not."""
     path = find_model_folder(Path(folder))
     description = read_description(path)
-    config = description["model"]
+    config: ModelConfig = description["model"]
     tokenizers = Tokenizers.load(path)
     for side, size in (("source", config.source_vocabulary), ("target", config.target_vocabulary)):
         found = getattr(tokenizers, side).size
@@ -113,8 +133,15 @@ def load_model(folder: str | os.PathLike[str]) -> LoadedModel:
                 "the files are of different models"
             )
     weights = read_tensors(path / WEIGHTS_FILE)
-    model = Transformer(config)
-    fill_weights(model, weights, path / WEIGHTS_FILE)
+    with torch.device("meta"):  # names and shapes: no memory, no random numbers
+        model = Transformer(config)
+    check_weights(model, weights, path / WEIGHTS_FILE)
+    if read_fingerprint(path / WEIGHTS_FILE) != fingerprint(_raw_description(path), tokenizers):
+        raise ValueError(
+            f"{path}: expected {CONFIG_FILE} and tokenizers as they were when {WEIGHTS_FILE} was written, got others; "
+            "the files are of different models, or were changed by hand"
+        )
+    _copy_weights(model.to_empty(device="cpu"), weights)
     return LoadedModel(
         model.eval(), tokenizers, Languages(description["source_language"], description["target_language"])
     )
@@ -122,17 +149,7 @@ def load_model(folder: str | os.PathLike[str]) -> LoadedModel:
 
 def read_description(path: Path) -> dict[str, Any]:
     """Read and check ``config.json``; its entry ``model`` comes as a :class:`ModelConfig`."""
-    file = path / CONFIG_FILE
-    try:
-        description = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file}: expected JSON, got {error}") from None
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        found = description.get("format") if isinstance(description, dict) else type(description).__name__
-        raise ValueError(f"{file}: expected format {FORMAT!r}, got {found!r}; is this another program's model?")
-    missing = {"source_language", "target_language", "model"} - description.keys()
-    if missing:
-        raise ValueError(f"{file}: expected the entries {', '.join(sorted(missing))}, which are not there")
+    file, description = path / CONFIG_FILE, _raw_description(path)
     try:
         description["model"] = msgspec.convert(description["model"], ModelConfig)
     except (msgspec.ValidationError, ValueError) as error:
@@ -140,9 +157,40 @@ def read_description(path: Path) -> dict[str, Any]:
     return description
 
 
+def _raw_description(path: Path) -> dict[str, Any]:
+    """``config.json`` as it stands, if it is one of ours."""
+    file = path / CONFIG_FILE
+    try:
+        description = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file}: expected JSON, got {error}") from None
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        found = description.get("format") if isinstance(description, dict) else type(description).__name__
+        raise ValueError(f"{file}: expected format {FORMAT!r}, got {found!r}; is this another program's model?")
+    missing = {"source_language", "target_language", "model"} - description.keys()
+    if missing:
+        raise ValueError(f"{file}: expected the entries {', '.join(sorted(missing))}, which are not there")
+    for name in ("source_language", "target_language"):
+        if not isinstance(description[name], str):
+            raise ValueError(f"{file}: {name}: expected the name of a language, got {description[name]!r}")
+    return description
+
+
 def fill_weights(model: Transformer, weights: dict[str, Tensor], file: Path) -> None:
-    """Load weights into a model, or say which are missing, too many or of another shape."""
-    expected = without_shared(model.state_dict())
+    """Load weights into a model, or say what is wrong with them."""
+    check_weights(model, weights, file)
+    _copy_weights(model, weights)
+
+
+def _copy_weights(model: Transformer, weights: dict[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, tensor in without_shared(model.state_dict()).items():
+            tensor.copy_(weights[name])
+
+
+def check_weights(model: Transformer, weights: dict[str, Tensor], file: Path) -> None:
+    """Say which weights are missing, too many, of another shape or not finite."""
+    expected = without_shared(model.state_dict(keep_vars=True))
     problems = [
         *_names("missing", [name for name in expected if name not in weights]),
         *_names("unknown", [name for name in weights if name not in expected]),
@@ -161,9 +209,6 @@ def fill_weights(model: Transformer, weights: dict[str, Tensor], file: Path) -> 
     broken = [name for name, tensor in weights.items() if not bool(torch.isfinite(tensor).all())]
     if broken:
         raise ValueError(f"{file}: expected finite weights, got NaN or infinity in {', '.join(broken[:_SHOWN])}")
-    with torch.no_grad():
-        for name, tensor in expected.items():
-            tensor.copy_(weights[name])
 
 
 def _names(what: str, names: list[str]) -> list[str]:
@@ -184,7 +229,10 @@ def find_model_folder(path: Path) -> Path:
             f"{path}: the training has not finished a model yet; go on with `rela train --resume`, or make one of the "
             f"checkpoints with `rela average {path}`"
         )
+    if path.is_dir():
+        found = f"it has no {CONFIG_FILE}"
+    else:
+        found = "it is a file" if path.exists() else "there is no such folder"
     raise FileNotFoundError(
-        f"{path}: expected a model directory with {CONFIG_FILE}, {WEIGHTS_FILE} and tokenizer.json; "
-        f"{f'it has no {CONFIG_FILE}' if path.is_dir() else 'there is no such folder'}"
+        f"{path}: expected a model directory with {CONFIG_FILE}, {WEIGHTS_FILE} and tokenizer.json; {found}"
     )

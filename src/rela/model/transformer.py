@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from typing import Literal, NamedTuple
+from collections.abc import Generator
+from typing import Final, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +18,8 @@ from rela.model.dropout import Dropout
 from rela.text.vocabulary import PAD
 
 Kind = Literal["encoder", "decoder", "cross"]
+
+_FEWEST_POSITIONS: Final = 256  # the table of sinusoids grows from here, by doubling
 
 
 class DecoderState(NamedTuple):
@@ -135,8 +139,9 @@ class Transformer(nn.Module):
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.dropout = Dropout(config.dropout)
-        self.register_buffer("_positions", sinusoids(256, config.dim), persistent=False)
-        for table in dict.fromkeys((self.source_embedding, self.target_embedding)):  # in order, a shared one once
+        self.register_buffer("_positions", torch.empty(0, config.dim), persistent=False)  # grows when it is used
+        # In a fixed order: with the same seed, the same numbers.
+        for table in dict.fromkeys((self.target_embedding, self.source_embedding)):
             nn.init.normal_(table.weight, std=config.dim**-0.5)
             with torch.no_grad():
                 table.weight[PAD].zero_()
@@ -206,10 +211,22 @@ class Transformer(nn.Module):
     def _embed(self, table: nn.Embedding, ids: Tensor, start: int) -> Tensor:
         end = start + ids.shape[1]
         if end > self._positions.shape[0]:
-            size = 2 ** math.ceil(math.log2(end))
-            self._positions = sinusoids(size, self.config.dim).to(self._positions)
+            size = max(_FEWEST_POSITIONS, 2 ** math.ceil(math.log2(end)))
+            with torch.inference_mode(False):  # training may use the table later
+                self._positions = sinusoids(size, self.config.dim).to(self._positions)
         embedded = F.embedding(ids, table.weight, PAD) * math.sqrt(self.config.dim) + self._positions[start:end]
         return self.dropout(embedded)
+
+
+@contextlib.contextmanager
+def evaluating(model: nn.Module) -> Generator[None]:
+    """Without dropout inside; afterwards the model is in the mode in which it was."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 def sinusoids(length: int, dim: int) -> Tensor:

@@ -1,0 +1,445 @@
+"""`rela translate`: what goes in and out, and what happens when it is cut off, refused or interrupted."""
+
+import gzip
+import io
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from tests.model.folders import make_folder
+
+import rela
+from rela.cli._app import run
+from rela.cli._commands import COMMANDS, GROUPS
+from rela.cli._partial import keep_whole_windows
+from rela.decoding.translator import Translator
+
+LINES = ["the dog runs", "", "a cat", "der Hund läuft", "  ", "small house, old dog", "green", "the cat sleeps ."]
+TEXT = "".join(f"{line}\n" for line in LINES)
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("models") / "model")
+
+
+@pytest.fixture
+def call(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command in this process: exit code, standard output, standard error."""
+    monkeypatch.setenv("RELA_DEBUG", "0")
+    monkeypatch.chdir(tmp_path)
+
+    def translate(*arguments: str, stdin: str | bytes = b"", folder: Path = model) -> tuple[int, str, str]:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            code = run(COMMANDS, GROUPS, ["translate", "--model", str(folder), "--beam", "2", *arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return translate
+
+
+@pytest.fixture(scope="module")
+def expected(model: Path) -> list[str]:
+    return [found.text.replace("\n", " ") for found in Translator.load(model).translate(LINES, beam=2)]
+
+
+class TestStreams:
+    def test_a_line_for_a_line(self, call: Run, expected: list[str]):
+        code, out, err = call(stdin=TEXT)
+        assert code == 0
+        assert out == "".join(f"{line}\n" for line in expected)
+        assert (out.split("\n")[1], out.split("\n")[4]) == ("", "")
+        assert re.fullmatch("(rela: note: translations that did not end .*\n)?", err)
+
+    def test_again_gives_the_same_bytes(self, call: Run):
+        assert call(stdin=TEXT)[1] == call(stdin=TEXT)[1]
+
+    def test_the_last_line_may_lack_its_end(self, call: Run, expected: list[str]):
+        assert call(stdin=TEXT.rstrip("\n"))[1] == "".join(f"{line}\n" for line in expected)
+        assert call(stdin="")[1] == ""
+        assert call(stdin="\n")[1] == "\n"
+
+    def test_files_packed_or_not(self, call: Run, tmp_path: Path, expected: list[str]):
+        (tmp_path / "in.txt").write_text(TEXT, encoding="utf-8")
+        (tmp_path / "in.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
+        plain, packed = call("in.txt")[1], call("in.txt.gz")[1]
+        assert plain == packed == "".join(f"{line}\n" for line in expected)
+
+    def test_to_a_file(self, call: Run, tmp_path: Path, expected: list[str]):
+        (tmp_path / "out.txt").write_text("old")
+        code, out, _ = call("-o", "out.txt", stdin=TEXT)
+        assert (code, out) == (0, "")
+        assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "".join(f"{line}\n" for line in expected)
+        assert names(tmp_path) == ["out.txt"]
+
+    def test_output_minus_is_standard_output(self, call: Run, tmp_path: Path):
+        assert call("-o", "-", stdin="green\n")[1] == call(stdin="green\n")[1] != ""
+        assert names(tmp_path) == []
+
+    @pytest.mark.parametrize("window", [1, 3, 8, 100])
+    def test_windows(self, call: Run, window: int, expected: list[str]):
+        code, out, _ = call("--window", str(window), stdin=TEXT)
+        assert (code, out) == (0, "".join(f"{line}\n" for line in expected))
+
+    def test_windows_are_translated_as_they_come(self, call: Run):
+        sizes: list[int] = []
+        translate = Translator.translate
+
+        def watch(self: Translator, sentences: list[str], **options: Any) -> Any:
+            sizes.append(len(sentences))
+            return translate(self, sentences, **options)
+
+        with mock.patch.object(Translator, "translate", watch):
+            call("--window", "3", stdin=TEXT)
+        assert sizes == [3, 3, 2]
+
+    def test_nbest(self, call: Run, expected: list[str]):
+        _, out, _ = call("--nbest", "2", stdin=TEXT)
+        rows = [line.split("\t") for line in out.splitlines()]
+        assert all(len(row) == 3 for row in rows)
+        assert [int(row[0]) for row in rows] == [1, 1, 2, 3, 3, 4, 4, 5, 6, 6, 7, 7, 8, 8]  # blank lines have one
+        first = {row[0]: row for row in reversed(rows)}
+        assert [first[str(number)][2] for number in range(1, 9)] == [text.replace("\t", " ") for text in expected]
+        assert first["2"][1:] == ["0.000000", ""]
+
+    def test_align(self, call: Run, expected: list[str]):
+        _, out, _ = call("--align", stdin=TEXT)
+        rows = [line.split("\t") for line in out.split("\n")[:-1]]
+        assert [row[0] for row in rows] == [text.replace("\t", " ") for text in expected]
+        assert rows[1] == ["", ""]
+        for line, (_, links) in zip(LINES, rows, strict=True):
+            assert all(0 <= int(link.split("-")[0]) <= len(line.split()) + 1 for link in links.split())
+        assert any(links for _, links in rows)
+        both = call("--align", "--nbest", "2", stdin=TEXT)[1]
+        assert all(len(line.split("\t")) == 4 for line in both.splitlines())
+
+    def test_tabs_and_line_breaks_in_a_translation(self, call: Run, monkeypatch: pytest.MonkeyPatch):
+        from rela.decoding.translator import Translation
+
+        found = Translation("a\tb\nc", -1.0, -2.0, alignment=((0, 0),))
+        monkeypatch.setattr(Translator, "translate", lambda *_, **__: [found])  # pyright: ignore[reportUnknownLambdaType]
+        assert call(stdin="x\n")[1] == "a\tb c\n"
+        assert call("--align", stdin="x\n")[1] == "a b c\t0-0\n"
+
+    def test_json(self, call: Run, tmp_path: Path, expected: list[str], model: Path):
+        _, out, _ = call("--json", "-", "--nbest", "2", "--align", stdin=TEXT)
+        result = json.loads(out)
+        assert result["model"] == str(model)
+        entries = result["translations"]
+        assert [(entry["line"], entry["source"]) for entry in entries] == list(enumerate(LINES, start=1))
+        assert [entry["text"].replace("\n", " ") for entry in entries] == expected
+        assert all(
+            {"score", "log_probability", "finished", "truncated", "alignment"} <= entry.keys() for entry in entries
+        )
+        assert len(entries[0]["alternatives"]) == 1
+        _, out, _ = call("--json", "r.json", stdin=TEXT)
+        assert out == "".join(f"{line}\n" for line in expected)
+        assert len(json.loads((tmp_path / "r.json").read_text())["translations"]) == 8
+
+
+class TestOddInput:
+    def test_bytes_that_are_not_utf8(self, call: Run):
+        code, out, err = call(stdin=b"the dog\n\xff\xfe cat\n\xc3(\na cat\n")
+        assert (code, out.count("\n")) == (0, 4)
+        assert "rela: note: invalid-utf8: 2 (bytes that are not UTF-8): -:2, -:3\n" in err
+
+    def test_an_over_long_line(self, call: Run):
+        lines = ["the dog", "dog " * 100, "a cat", "cat " * 50]
+        code, out, err = call("--max-source", "9", "--window", "1", stdin="\n".join(lines))
+        assert (code, out.count("\n")) == (0, 4)
+        assert "rela: note: sources of more than 9 pieces were cut there: 2 (lines 2, 4); see --max-source\n" in err
+
+    def test_a_line_of_too_many_characters(self, call: Run):
+        code, out, err = call("--max-source", "5", stdin="x" * 20_000 + "\nthe dog\n")
+        assert (code, out.count("\n")) == (0, 2)
+        assert "too-long: 1" in err
+
+    def test_a_translation_that_does_not_end(self, call: Run, monkeypatch: pytest.MonkeyPatch):
+        from rela.decoding.search import SearchOptions
+
+        monkeypatch.setattr(SearchOptions, "longest", lambda _, __: 1)  # pyright: ignore[reportUnknownLambdaType]
+        _, _, err = call(stdin=TEXT)
+        assert re.search(
+            r"did not end within the greatest length were cut off there: 6 \(lines 1, 3, 4, 6, 7, \.\.\.\)", err
+        )
+
+    def test_a_damaged_packed_file(self, call: Run, tmp_path: Path):
+        (tmp_path / "in.gz").write_bytes(gzip.compress(TEXT.encode())[:-9])
+        code, _, err = call("in.gz", "-o", "out.txt")
+        assert code == 1
+        assert re.fullmatch("rela: error: in.gz: expected a whole .gz file.*\n", err)
+        assert not (tmp_path / "out.txt").exists()
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            (["--nbest", "3"], 2, "--nbest: expected at most --beam 2, got 3"),
+            (["--beam", "0"], 2, "--beam"),
+            (["--length-penalty", "11"], 2, "--length-penalty"),
+            (["--length-penalty", "nan"], 2, "--length-penalty"),
+            (["--resume"], 2, "--resume: expected --output FILE as well"),
+            (["--resume", "-o", "out", "--json", "-"], 2, "--resume: expected no --json"),
+            (["-o", "."], 2, "expected a file, got the folder"),
+            (["-o", "none/out"], 2, "does not exist; make it first"),
+            (["none.txt"], 1, "none.txt: No such file or directory"),
+            (["."], 1, "Is a directory"),
+            (["--device", "nonsense"], 1, "device: expected one that torch finds here, such as cpu, got nonsense"),
+            (["--device", "cuda:77"], 1, "device: expected one that torch finds here"),
+        ],
+    )
+    def test_wrong_use_is_one_line(self, call: Run, arguments: list[str], code: int, message: str):
+        got, out, err = call(*arguments, stdin=TEXT)
+        assert (got, out) == (code, "")
+        assert message in err
+        assert err.count("\n") == 1
+
+    def test_models(self, call: Run, tmp_path: Path):
+        code, _, err = call(folder=tmp_path / "none")
+        assert code == 1
+        assert "there is no such folder" in err
+        (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+        code, _, err = call(folder=tmp_path / "run")
+        assert code == 1
+        assert re.fullmatch("rela: error: .*has not finished a model yet.*\n", err)
+
+    def test_the_folder_of_a_run(self, call: Run, model: Path, tmp_path: Path, expected: list[str]):
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "model").symlink_to(model)
+        assert call(stdin=TEXT, folder=tmp_path / "run")[1] == "".join(f"{line}\n" for line in expected)
+
+
+class TestFiles:
+    def test_a_link_stays_a_link(self, call: Run, tmp_path: Path):
+        (tmp_path / "link").symlink_to("real")
+        assert call("-o", "link", stdin="a cat\n")[0] == 0
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "real").is_file()
+
+    def test_a_pipe_is_written_not_replaced(self, call: Run, tmp_path: Path):
+        os.mkfifo(tmp_path / "pipe")
+        with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True) as reader:
+            assert call("-o", "pipe", stdin=TEXT)[0] == 0
+            assert reader.communicate(timeout=60)[0].count("\n") == 8
+        assert (tmp_path / "pipe").is_fifo()
+        assert names(tmp_path) == ["pipe"]
+        code, _, err = call("-o", "pipe", "--resume", stdin=TEXT)
+        assert code == 1
+        assert "--resume: expected --output to be a file" in err
+
+    def test_a_full_disk_is_named(self, call: Run):
+        code, _, err = call("-o", "/dev/full", stdin=TEXT)
+        assert (code, err.splitlines()[-1]) == (1, "rela: error: /dev/full: No space left on device")
+
+
+def interrupted(call: Run, window_number: int, *arguments: str) -> None:
+    """A run that is stopped while it translates a window."""
+    calls = iter(range(99))
+    translate = Translator.translate
+
+    def stop(self: Translator, *positional: Any, **options: Any) -> Any:
+        if next(calls) == window_number:
+            raise KeyboardInterrupt
+        return translate(self, *positional, **options)
+
+    with mock.patch.object(Translator, "translate", stop):
+        assert call(*arguments, stdin=TEXT)[0] == 130
+
+
+class TestResume:
+    @pytest.mark.parametrize("extra", [[], ["--nbest", "2"], ["--align"]], ids=["plain", "nbest", "align"])
+    @pytest.mark.parametrize("stopped", [0, 1, 3])
+    def test_the_same_bytes(self, call: Run, tmp_path: Path, extra: list[str], stopped: int):
+        options = ["--window", "2", *extra]
+        assert call(*options, "-o", "whole", stdin=TEXT)[0] == 0
+        whole = (tmp_path / "whole").read_bytes()
+        interrupted(call, stopped, *options, "-o", "out")
+        partial = (tmp_path / "out.partial").read_bytes()
+        assert whole.startswith(partial)
+        recipe = (tmp_path / "out.partial.json").read_bytes()
+        for size in sorted({0, 1, len(partial) // 2, max(0, len(partial) - 1), len(partial)}):
+            (tmp_path / "out.partial").write_bytes(partial[:size])
+            (tmp_path / "out.partial.json").write_bytes(recipe)
+            assert call(*options, "-o", "out", "--resume", stdin=TEXT)[0] == 0
+            assert (tmp_path / "out").read_bytes() == whole
+            assert names(tmp_path) == ["out", "whole"]
+            (tmp_path / "out").unlink()
+
+    def test_what_is_there_is_not_translated_again(self, call: Run, tmp_path: Path):
+        interrupted(call, 3, "--window", "2", "-o", "out")
+        seen: list[str] = []
+        translate = Translator.translate
+
+        def watch(self: Translator, sentences: list[str], **options: Any) -> Any:
+            seen.extend(sentences)
+            return translate(self, sentences, **options)
+
+        with mock.patch.object(Translator, "translate", watch):
+            call("--window", "2", "-o", "out", "--resume", stdin=TEXT)
+        assert seen == LINES[6:]
+
+    def test_without_resume_it_begins_anew(self, call: Run, tmp_path: Path):
+        interrupted(call, 2, "--window", "2", "-o", "out")
+        assert call("-o", "out", stdin="a cat\n")[0] == 0
+        assert (tmp_path / "out").read_text().count("\n") == 1
+        assert names(tmp_path) == ["out"]
+
+    def test_nothing_to_go_on_with_begins_anew(self, call: Run, tmp_path: Path):
+        assert call("-o", "out", "--resume", stdin="a cat\n")[0] == 0
+        assert (tmp_path / "out").read_text().count("\n") == 1
+
+    def test_other_options_are_refused(self, call: Run, tmp_path: Path):
+        interrupted(call, 2, "--window", "2", "-o", "out")
+        before = (tmp_path / "out.partial").read_bytes()
+        code, _, err = call("--window", "3", "-o", "out", "--resume", stdin=TEXT)
+        assert code == 1
+        assert "was begun with window 2, got 3; give the same options" in err
+        (tmp_path / "out.partial.json").unlink()
+        code, _, err = call("--window", "2", "-o", "out", "--resume", stdin=TEXT)
+        assert code == 1
+        assert "was begun with model something unknown" in err
+        assert (tmp_path / "out.partial").read_bytes() == before
+
+    def test_a_shorter_input_is_refused(self, call: Run, tmp_path: Path):
+        interrupted(call, 2, "--window", "2", "-o", "out")
+        code, _, err = call("--window", "2", "-o", "out", "--resume", stdin="the dog\n")
+        assert code == 1
+        assert "at least 4 lines, got 1" in err
+        assert not (tmp_path / "out").exists()
+
+    def test_whole_windows(self, tmp_path: Path):
+        file = tmp_path / "partial"
+        file.write_bytes(b"a\n\nc\nd\ne")
+        assert (keep_whole_windows(file, 2, numbered=False), file.read_bytes()) == (2, b"a\n\nc\nd\n")
+        file.write_bytes(b"1\tx\n1\ty\n2\tz\n3\tx\n3\t")
+        assert (keep_whole_windows(file, 2, numbered=True), file.read_bytes()) == (1, b"1\tx\n1\ty\n2\tz\n")
+        file.write_bytes(b"1\tx\n2\tz\n\0\0\0\0\n")
+        assert (keep_whole_windows(file, 1, numbered=True), file.read_bytes()) == (1, b"1\tx\n")
+
+
+class TestProcess:
+    """What only a process of its own shows."""
+
+    @staticmethod
+    def command(model: Path, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "rela", "translate", "--model", str(model), "--threads", "1", *arguments]
+
+    def test_a_reader_that_goes(self, model: Path, tmp_path: Path):
+        (tmp_path / "in").write_text(TEXT * 40, encoding="utf-8")
+        with subprocess.Popen(
+            self.command(model, str(tmp_path / "in"), "--beam", "1", "--window", "4"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline().endswith(b"\n")
+            process.stdout.close()
+            errors = process.stderr.read()
+            assert (process.wait(60), errors) == (141, b"")
+
+    def test_a_full_standard_output(self, model: Path):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                self.command(model, "--beam", "1"),
+                input="the dog\n",
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert (done.returncode, done.stderr) == (1, "rela: error: standard output: No space left on device\n")
+
+    def test_killed_and_resumed(self, model: Path, tmp_path: Path, call: Run):
+        (tmp_path / "in").write_text(TEXT * 12, encoding="utf-8")
+        options = ["in", "--window", "4", "--threads", "1"]
+        assert call(*options, "-o", "whole")[0] == 0
+        with subprocess.Popen(
+            self.command(model, *options, "--beam", "2", "-o", "out"), stderr=subprocess.PIPE, env=same_package()
+        ) as process:
+            partial = tmp_path / "out.partial"
+            wait_until(lambda: (partial.exists() and partial.stat().st_size > 400) or process.poll() is not None)
+            process.kill()
+        assert not (tmp_path / "out").exists()
+        code, _, err = call(*options, "-o", "out", "--resume")
+        assert code == 0, err
+        assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+
+    def test_ctrl_c(self, model: Path):
+        with subprocess.Popen(
+            self.command(model, "--window", "1", "--beam", "1"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdin.write(b"the dog\n")
+            process.stdin.flush()
+            assert process.stdout.readline().endswith(b"\n")  # a window of 1 answers before the input ends
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+            assert b"Traceback" not in process.stderr.read()
+
+    def test_a_terminal_answers_line_by_line_and_unchanged(self, model: Path):
+        """No progress bar may stand between the lines, and nothing may break long ones."""
+        ours, theirs = pty.openpty()
+        environment = {**os.environ, "COLUMNS": "20", "TERM": "xterm"}
+        with subprocess.Popen(
+            self.command(model), stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env=environment
+        ) as process:
+            os.close(theirs)
+            text = b"a cat sleeps under the small house\n"
+            os.write(ours, text)
+            expected = Translator.load(model).translate([text.decode()[:-1]])[0].text.replace("\n", " ").encode()
+            seen = b""
+            while not seen.endswith(expected + b"\r\n"):
+                seen += os.read(ours, 1000)
+            os.write(ours, b"\x04")
+            assert process.wait(60) == 0
+        os.close(ours)
+        assert seen.replace(b"\r\n", b"\n") == text + expected + b"\n"
+
+    def test_another_locale(self, model: Path):
+        done = subprocess.run(
+            self.command(model, "--beam", "1"),
+            input="läuft\n".encode(),
+            capture_output=True,
+            check=False,
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        )
+        expected = Translator.load(model).translate(["läuft"], beam=1)[0].text.replace("\n", " ")
+        assert (done.returncode, done.stdout) == (0, f"{expected}\n".encode())
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def same_package() -> dict[str, str]:
+    """The environment in which a process in any folder finds the package that is tested here."""
+    return {**os.environ, "PYTHONPATH": str(Path(rela.__file__).resolve().parents[1])}
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
