@@ -45,7 +45,21 @@ from .german import ACCUSATIVE, AUXILIARIES, DATIVE, GENITIVE, NOMINATIVE, RELAT
 from .lexicon import Adjective, Noun, Verb, load_lexicon
 from .nominals import BESIDE_NEVER, CASES, FREE, KNOWN, NO_NOMINAL, UNDER_NOT, Drawer, Nominal
 from .phrases import NOTHING, Phrase, fixed, join, noun_phrase
-from .plans import ASKED, DEFINITE, INDEFINITE, INVERTED, PRONOUN, SUBJECT_FIRST, VERB_FINAL, assemble, get_plan
+from .plans import (
+    ASKED,
+    DATIVE_LAST,
+    DATIVE_PRONOUN,
+    DEFINITE,
+    FUSED_NEGATION,
+    INDEFINITE,
+    INVERTED,
+    PLANS,
+    PRONOUN,
+    REFLEXIVE_FIRST,
+    SUBJECT_FIRST,
+    VERB_FINAL,
+    assemble,
+)
 from .pools import ANY
 from .splits import DATIVE_OBJECT, MODAL_FINAL, PASSIVE, PERFECT_FRAME, Combination
 
@@ -272,15 +286,16 @@ class Writer(Drawer):
         elif chance < 0.42 and polarity == POSITIVE and tense in FREQUENCIES and FREQUENCIES[tense]:
             frequency = self.pick(FREQUENCIES[tense])
         complex_ = get_complex(verb, tense, person, polarity, _COMPLEX_ORDER[order])
-        inverted = order in {INVERTED, ASKED}
-        plan = get_plan(
-            order,
-            direct.what,
-            dative.what == PRONOUN,
-            frame == "ditransitive_to",
-            inverted and subject.what != PRONOUN,
-            fused,
-        )
+        flags = 0
+        if dative.what == PRONOUN:
+            flags = DATIVE_PRONOUN
+        if frame == "ditransitive_to":
+            flags |= DATIVE_LAST
+        if verb.reflexive and subject.what != PRONOUN:
+            flags |= REFLEXIVE_FIRST
+        if fused:
+            flags |= FUSED_NEGATION
+        plan = PLANS[order][direct.what][flags]
         return assemble(
             plan, complex_, opening, phrase, dative.phrase, direct.phrase, complement, manner, place, time, frequency
         )
@@ -361,7 +376,7 @@ class Writer(Drawer):
             place = self._draw_location("inside")
         complex_ = get_complex(verb, tense, head.person, POSITIVE, FINAL)
         opening = relative_pronoun(noun.human, NOMINATIVE, noun.agreement(head.number))
-        plan = get_plan(VERB_FINAL, direct.what, False, False, False, False)
+        plan = PLANS[VERB_FINAL][direct.what][0]
         return assemble(plan, complex_, opening, direct=direct.phrase, place=place)
 
     def _write_object_relative(self, noun: Noun, head: Nominal, group: str, tense: int) -> Phrase:
@@ -370,7 +385,7 @@ class Writer(Drawer):
         subject = self.draw_subject(verb.subject_class, singular=ambiguous, past=tense in _PASTS)
         complex_ = get_complex(verb, tense, subject.person, POSITIVE, FINAL)
         opening = relative_pronoun(noun.human, ACCUSATIVE, noun.agreement(head.number))
-        plan = get_plan(VERB_FINAL, DEFINITE, False, False, False, False)
+        plan = PLANS[VERB_FINAL][DEFINITE][0]
         return assemble(plan, complex_, opening, subject.phrase)
 
     def write_predication(
@@ -404,7 +419,7 @@ class Writer(Drawer):
         if order == SUBJECT_FIRST and 0.2 < chance < 0.26 and tense == PAST:
             time = self.pick(TIMES[tense])
         complex_ = get_complex(copula(), tense, subject.person, polarity, _COMPLEX_ORDER[order])
-        plan = get_plan(order, DEFINITE, False, False, False, False)
+        plan = PLANS[order][DEFINITE][0]
         return assemble(plan, complex_, opening, subject.phrase, complement=complement, time=time, frequency=frequency)
 
     def write_profession(self, order: int, opening: Phrase = NOTHING) -> Phrase:
@@ -415,7 +430,7 @@ class Writer(Drawer):
         time = self.pick(TIMES[PAST]) if tense == PAST and self.random() < 0.2 else NOTHING
         place = self._draw_location("home") if self.random() < 0.7 else NOTHING
         complex_ = get_complex(copula(), tense, 2, POSITIVE, _COMPLEX_ORDER[order])
-        plan = get_plan(order, DEFINITE, False, False, False, False)
+        plan = PLANS[order][DEFINITE][0]
         profession = _profession(index, feminine)
         return assemble(plan, complex_, opening, subject, direct=profession, place=place, time=time)
 

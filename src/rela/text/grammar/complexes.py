@@ -7,6 +7,7 @@ stands at the end too. The German tense is a function of the English one.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from .german import AUXILIARIES, REFLEXIVE
@@ -205,13 +206,20 @@ def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Co
 
 
 def _link(english: tuple[list[Word], ...], german: tuple[list[Word], ...]) -> tuple[Group, ...]:
-    parts = {word.part for piece in german for word in piece}
-    particle = any(word.part == "t" for piece in english for word in piece)
+    return _link_parts(*["".join([word.part for word in piece]) for piece in (*english, *german)])
+
+
+@cache
+def _link_parts(*pieces: str) -> tuple[Group, ...]:
+    """The links between the three English and five German pieces that consist of these parts."""
+    english, german = pieces[:3], pieces[3:]
+    parts = set("".join(german))
+    particle = "t" in "".join(english)
     found: list[Group] = []
     for e, own in enumerate(english):
         for d, foreign in enumerate(german):
             kinds = {
-                (i, j): _kind(first.part, second.part, parts, particle)
+                (i, j): _kind(first, second, parts, particle)
                 for i, first in enumerate(own)
                 for j, second in enumerate(foreign)
             }

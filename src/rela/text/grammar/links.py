@@ -9,7 +9,7 @@ verb, an article that only one side has and its noun. No link: a comma or prepos
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _WORDS = 64
 """No sentence is as long."""
@@ -21,11 +21,12 @@ def encode(i: int, j: int, sure: bool = True) -> int:
     return i << 7 | j << 1 | (not sure)
 
 
-def decode(codes: list[int]) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
-    """Sure links and possible links, which include the sure ones, each in the order of the sentence."""
-    codes.sort()
+def decode(codes: Sequence[int], last: int) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+    """Sure links and possible links, which include the sure ones, each in order; ``last`` is the link of the final marks."""
+    ordered = sorted(codes)
+    ordered.append(last)
     pairs = _PAIRS
-    return tuple([pairs[code] for code in codes if not code & 1]), tuple([pairs[code] for code in codes])
+    return tuple([pairs[code] for code in ordered if not code & 1]), tuple([pairs[code] for code in ordered])
 
 
 def read_links(sure: str, possible: str = "") -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 from .german import CONTRACTIONS, MIXED, NOMINATIVE, STRONG, WEAK, decline_determiner
@@ -14,7 +16,7 @@ class Phrase(NamedTuple):
 
     english: Tokens
     german: Tokens
-    links: tuple[int, ...]
+    links: Sequence[int]
 
 
 class Determiner(NamedTuple):
@@ -159,18 +161,22 @@ def _tokens(words: list[Word]) -> Tokens:
 
 
 def _link(english: list[Word], german: list[Word]) -> tuple[int, ...]:
-    own = {word.part for word in english}
-    foreign = {word.part for word in german}
+    return _link_parts("".join([word.part for word in english]), "".join([word.part for word in german]))
+
+
+@cache
+def _link_parts(english: str, german: str) -> tuple[int, ...]:
+    own, foreign = set(english), set(german)
     links = dict(_LINKS)
     if not own & {"d", "k"}:
         links["n", "d"] = links["n", "f"] = False
     if not foreign & {"p", "f"}:  # the *to* of "to the man" is in the case of "dem Mann"
         links["p", "d" if "d" in foreign else "n"] = False
     return tuple(
-        encode(i, j, links[first.part, second.part])
+        encode(i, j, links[first, second])
         for i, first in enumerate(english)
         for j, second in enumerate(german)
-        if (first.part, second.part) in links
+        if (first, second) in links
     )
 
 
@@ -183,10 +189,11 @@ def fixed(english: str, german: str, tags: str, german_tags: str, sure: str = ""
 
 def join(*phrases: Phrase) -> Phrase:
     """Phrases one after the other, in the same order on both sides."""
-    english, german, links = phrases[0]
+    english, german, first = phrases[0]
+    links = list(first)
     for own, foreign, more in phrases[1:]:
         offset = len(english) << 7 | len(german) << 1
-        links += tuple([link + offset for link in more])
+        links += [link + offset for link in more]
         english += own
         german += foreign
     return Phrase(english, german, links)
@@ -196,7 +203,7 @@ def join_crosswise(first: Phrase, second: Phrase) -> Phrase:
     """Two phrases that German has in the opposite order."""
     right, down = len(second.german) << 1, len(first.english) << 7
     links = [link + right for link in first.links] + [link + down for link in second.links]
-    return Phrase(first.english + second.english, second.german + first.german, tuple(links))
+    return Phrase(first.english + second.english, second.german + first.german, links)
 
 
 NOTHING = fixed("", "", "", "")

@@ -28,7 +28,7 @@ from .german import ACCUSATIVE
 from .lexicon import Verb
 from .nominals import KNOWN, NO_NOMINAL, Nominal
 from .phrases import NOTHING, Phrase, join
-from .plans import ASKED, DEFINITE, INVERTED, PRONOUN, SUBJECT_FIRST, VERB_FINAL, assemble, get_plan
+from .plans import ASKED, DEFINITE, INVERTED, PLANS, PRONOUN, SUBJECT_FIRST, VERB_FINAL, assemble
 from .pools import ANY, Pools
 
 _KINDS = (
@@ -156,7 +156,7 @@ class Author(Writer):
         if chance < 0.7:
             direct = self.draw_object(verb.object_class, ACCUSATIVE, 2)
             complex_ = get_complex(verb, tense, 2, POSITIVE, MAIN)
-            plan = get_plan(SUBJECT_FIRST, direct.what, False, False, False, False)
+            plan = PLANS[SUBJECT_FIRST][direct.what][0]
             time = self._draw_time(tense)
             return assemble(plan, complex_, subject=WHO, direct=direct.phrase, time=time)
         subject = self.draw_subject(verb.subject_class, known=True, past=tense == PAST)
@@ -169,7 +169,7 @@ class Author(Writer):
         else:
             opening = WHERE
             direct = self.draw_object(verb.object_class, ACCUSATIVE, subject.person)
-        plan = get_plan(ASKED, direct.what, False, False, False, False)
+        plan = PLANS[ASKED][direct.what][0]
         time = self._draw_time(tense)
         return assemble(plan, complex_, opening, subject.phrase, direct=direct.phrase, time=time)
 
@@ -177,7 +177,7 @@ class Author(Writer):
         return self.pick(TIMES[tense]) if TIMES[tense] and self.random() < 0.5 else NOTHING
 
 
-_PLAIN = get_plan(SUBJECT_FIRST, DEFINITE, False, False, False, False)
+_PLAIN = PLANS[SUBJECT_FIRST][DEFINITE][0]
 _FOUND = ("being", "visible", "goods", "furniture", "meal", "object")
 _WHICH = {"one": ("which",), "more": ("which",), "kin": ("which",), "kins": ("which",), "mass": ("which",)}
 _THERE = {

@@ -18,8 +18,9 @@ PASSIVE, PERFECT_FRAME, MODAL_FINAL = "passive", "perfect", "modal in a verb-fin
 DATIVE_OBJECT, POSSESSOR, PLURAL_OBJECT = "dative object", "possessor", "plural accusative object"
 VERB_FRAMES = (PASSIVE, PERFECT_FRAME, MODAL_FINAL)
 NOUN_ROLES = (DATIVE_OBJECT, POSSESSOR, PLURAL_OBJECT)
-_PARTS = 32
-"""One sentence in so many is for dev, one for test."""
+NUM_PARTS = 32
+PARTS_OF_SPLITS = {"dev": frozenset({0}), "test": frozenset({1}), "train": frozenset(range(2, NUM_PARTS))}
+"""Into how many parts a checksum of their English text divides all sentences, and whose the parts are."""
 
 
 class Combination(NamedTuple):
@@ -27,12 +28,6 @@ class Combination(NamedTuple):
 
     word: str
     frame: str
-
-
-def split_of(text: str) -> str:
-    """The split of a sentence without held-out combination, by its English text."""
-    part = zlib.crc32(text.encode()) % _PARTS
-    return "dev" if part == 0 else "test" if part == 1 else "train"
 
 
 def _picked(word: str, frame: str, one_in: int) -> bool:
