@@ -43,25 +43,35 @@ from .complexes import (
 )  # fmt: skip
 from .german import ACCUSATIVE, AUXILIARIES, DATIVE, GENITIVE, NOMINATIVE, RELATIVE
 from .lexicon import Adjective, Noun, Verb, load_lexicon
-from .nominals import BESIDE_NEVER, CASES, FREE, KNOWN, NO_NOMINAL, UNDER_NOT, Drawer, Nominal
-from .phrases import NOTHING, Phrase, fixed, join, noun_phrase
+from .nominals import BESIDE_NEVER, FREE, KNOWN, UNDER_NOT, Drawer
+from .phrases import (
+    DEFINITE,
+    DETERMINERS,
+    INDEFINITE,
+    NO_NOMINAL,
+    NOTHING,
+    PRONOUN,
+    Nominal,
+    Phrase,
+    Preposition,
+    fixed,
+    join,
+    noun_phrase,
+    preposition,
+)
 from .plans import (
-    ASKED,
     DATIVE_LAST,
     DATIVE_PRONOUN,
-    DEFINITE,
     FUSED_NEGATION,
-    INDEFINITE,
     INVERTED,
     PLANS,
-    PRONOUN,
     REFLEXIVE_FIRST,
     SUBJECT_FIRST,
     VERB_FINAL,
     assemble,
-)
+)  # fmt: skip
 from .pools import ANY
-from .splits import DATIVE_OBJECT, MODAL_FINAL, PASSIVE, PERFECT_FRAME, Combination
+from .splits import DATIVE_OBJECT, MODAL_FINAL, PASSIVE, PERFECT_FRAME
 
 _FRAMES = (
     ("transitive",) * 34 + ("intransitive",) * 12 + ("passive",) * 11 + ("prepositional",) * 11 + ("dative",) * 8
@@ -100,12 +110,38 @@ _IN_RELATIVE = (PRESENT,) * 4 + (PAST,) * 6 + (PERFECT,) * 3 + (CAN, MUST, WANT)
 _PASTS = frozenset({PAST, COULD, HAD_TO, WANTED})
 _BESIDE_NEVER = frozenset({PRESENT, PAST, PERFECT, PASSIVE_PRESENT, PASSIVE_PAST, PASSIVE_PERFECT})
 
-_COMPLEX_ORDER = {SUBJECT_FIRST: MAIN, INVERTED: MAIN, VERB_FINAL: FINAL, ASKED: QUESTION}
-_INSIDE = (("in", "in"),) * 4
-_AROUND = (("in front of", "vor"), ("behind", "hinter"), ("next to", "neben"), ("near", "bei"))
-_COMPANY = (("with", "mit"), ("with", "mit"), ("without", "ohne"), ("for", "für"))
+_COMPLEX_ORDER = (MAIN, MAIN, FINAL, QUESTION)
+"""How the verb complex is in pieces, by the order of the clause."""
+_PLACED = frozenset({"locative", "motion", "travel", "self_moving"})
+"""Frames that say where already."""
+_BY, _TO_WHOM, _TO, _INTO = (
+    preposition("by", "von"),
+    preposition("to", ""),
+    preposition("to", "zu"),
+    preposition("into", "in"),
+)
+_IN, _ON, _UNDER = preposition("in", "in"), preposition("on", "auf"), preposition("under", "unter")
+_BECAUSE_OF, _DURING, _DESPITE = (
+    preposition("because of", "wegen"),
+    preposition("during", "während"),
+    preposition("despite", "trotz"),
+)
+_AROUND = tuple(
+    preposition(a, b) for a, b in (("in front of", "vor"), ("behind", "hinter"), ("next to", "neben"), ("near", "bei"))
+)
+_COMPANY = (
+    (DATIVE, preposition("with", "mit")), (DATIVE, preposition("with", "mit")), (ACCUSATIVE, preposition("without", "ohne")),
+    (ACCUSATIVE, preposition("for", "für")),
+)  # fmt: skip
+NO_DETERMINER = DETERMINERS["no"]
 AMBIGUOUS = frozenset({"read", "cut", "put"})
 """Verbs whose English past looks like their present but in the third person singular."""
+
+
+@cache
+def _governed(verb: Verb) -> tuple[int, Preposition]:
+    """Case and preposition of a prepositional object."""
+    return DATIVE if verb.case == "dat" else ACCUSATIVE, preposition(*verb.preposition)
 
 
 @cache
@@ -207,8 +243,8 @@ class Writer(Drawer):
         if (
             subject.noun is not None
             and random() < 0.09
-            and order in {SUBJECT_FIRST, VERB_FINAL}
-            and subject.determiner != "no"
+            and (order == SUBJECT_FIRST or order == VERB_FINAL)
+            and subject.determiner is not NO_DETERMINER
         ):
             phrase = self._add_relative(subject, closing=True)
         return self._finish(order, opening, frame, verb, tense, polarity, subject, phrase, person, last, timeless)
@@ -225,7 +261,7 @@ class Writer(Drawer):
         pool = self.pools.verbs[frame, feature]
         verb = pool[int(self.random() * len(pool))]
         if feature:
-            self.used.append(Combination(verb.key, feature))
+            self.used.append((verb.key, feature))
         return verb
 
     def _finish(
@@ -241,7 +277,7 @@ class Writer(Drawer):
             direct = self.draw_object(verb.object_class, ACCUSATIVE, person, determiners)
         elif frame == "passive":
             if random() < 0.45:
-                agent = self.draw_nominal(verb.subject_class, DATIVE, FREE, preposition=("by", "von"))
+                agent = self.draw_nominal(verb.subject_class, DATIVE, FREE, -1, _BY)
                 direct = agent._replace(what=INDEFINITE)
         elif frame == "dative":
             dative = self.draw_object(verb.object_class, DATIVE, person, KNOWN if polarity else FREE, DATIVE_OBJECT)
@@ -249,29 +285,27 @@ class Writer(Drawer):
             dative = self.draw_object("human", DATIVE, person, KNOWN, DATIVE_OBJECT)
             direct = self.draw_nominal(verb.object_class, ACCUSATIVE, determiners)
         elif frame == "ditransitive_to":
-            dative = self.draw_nominal("human", DATIVE, KNOWN, DATIVE_OBJECT, ("to", ""))
+            dative = self.draw_nominal("human", DATIVE, KNOWN, -1, _TO_WHOM, DATIVE_OBJECT)
             direct = self.draw_nominal(verb.object_class, ACCUSATIVE, determiners)
         elif frame == "prepositional":
-            case = CASES[verb.case]
-            complement = self.draw_nominal(
-                verb.object_class, case, KNOWN if polarity else FREE, preposition=verb.preposition
-            ).phrase
+            case, before = _governed(verb)
+            complement = self.draw_nominal(verb.object_class, case, KNOWN if polarity else FREE, -1, before).phrase
         elif frame == "motion":
             complement = self._draw_direction()
         elif frame == "travel":
             complement = self.pick(TO_CITY)
         elif frame == "locative":
             complement = self._draw_location(verb.object_class)
-        fused = polarity == NOT and direct.determiner.startswith("not")
+        fused = direct.determiner is not None and direct.determiner.under_not
         if fused:
             polarity = NO
         relative = last and direct.noun is not None and frame == "transitive" and not fused and random() < 0.14
         if relative:
             complex_ = get_complex(verb, tense, person, polarity, _COMPLEX_ORDER[order])
-            closing = bool(complex_.end) or polarity != POSITIVE
+            closing = bool(complex_.end) or (polarity != POSITIVE and direct.what == DEFINITE)
             direct = direct._replace(phrase=self._add_relative(direct, closing=closing))
         else:
-            if random() < 0.3 and frame not in {"locative", "motion", "travel", "self_moving"}:
+            if random() < 0.3 and frame not in _PLACED:
                 place = self._draw_place()
             elif random() < 0.16 and not verb.stative:
                 manner = self.pick(MANNERS[frame])
@@ -307,8 +341,8 @@ class Writer(Drawer):
             return HOME
         if chance < 0.6:
             cls = "building" if chance < 0.4 else "event" if chance < 0.5 else "human"
-            return self.draw_nominal(cls, DATIVE, KNOWN, preposition=("to", "zu"), number=0).phrase
-        return self.draw_nominal("inside", ACCUSATIVE, KNOWN, preposition=("into", "in"), number=0).phrase
+            return self.draw_nominal(cls, DATIVE, KNOWN, 0, _TO).phrase
+        return self.draw_nominal("inside", ACCUSATIVE, KNOWN, 0, _INTO).phrase
 
     def _draw_location(self, cls: str) -> Phrase:
         """Where, for verbs that need it."""
@@ -318,8 +352,8 @@ class Writer(Drawer):
         if chance < 0.35 and cls == "inside":
             return self.pick(PLACES)
         if chance < 0.5:
-            return self.draw_nominal("building", DATIVE, KNOWN, preposition=self.pick(_AROUND), number=0).phrase
-        return self.draw_nominal(cls, DATIVE, KNOWN, preposition=("in", "in"), number=0).phrase
+            return self.draw_nominal("building", DATIVE, KNOWN, 0, self.pick(_AROUND)).phrase
+        return self.draw_nominal(cls, DATIVE, KNOWN, 0, _IN).phrase
 
     def _draw_place(self) -> Phrase:
         """Where, with or for whom, or why."""
@@ -329,21 +363,19 @@ class Writer(Drawer):
         if chance < 0.2:
             return self.pick(IN_CITY)
         if chance < 0.55:
-            return self.draw_nominal("inside", DATIVE, KNOWN, preposition=("in", "in"), number=0).phrase
+            return self.draw_nominal("inside", DATIVE, KNOWN, 0, _IN).phrase
         if chance < 0.65:
-            return self.draw_nominal("building", DATIVE, KNOWN, preposition=self.pick(_AROUND), number=0).phrase
+            return self.draw_nominal("building", DATIVE, KNOWN, 0, self.pick(_AROUND)).phrase
         if chance < 0.73:
-            return self.draw_nominal("spot", DATIVE, KNOWN, preposition=("on", "auf"), number=0).phrase
+            return self.draw_nominal("spot", DATIVE, KNOWN, 0, _ON).phrase
         if chance < 0.76:
-            return self.draw_nominal("plant", DATIVE, KNOWN, preposition=("under", "unter"), number=0).phrase
+            return self.draw_nominal("plant", DATIVE, KNOWN, 0, _UNDER).phrase
         if chance < 0.88:
-            preposition = self.pick(_COMPANY)
-            case = DATIVE if preposition[1] == "mit" else ACCUSATIVE
-            return self.draw_nominal("human", case, KNOWN, preposition=preposition).phrase
+            case, before = self.pick(_COMPANY)
+            return self.draw_nominal("human", case, KNOWN, -1, before).phrase
         if chance < 0.95:
-            return self.draw_nominal("human", GENITIVE, KNOWN, preposition=("because of", "wegen"), number=0).phrase
-        preposition = ("during", "während") if chance < 0.98 else ("despite", "trotz")
-        return self.draw_nominal("event", GENITIVE, KNOWN, preposition=preposition, number=0).phrase
+            return self.draw_nominal("human", GENITIVE, KNOWN, 0, _BECAUSE_OF).phrase
+        return self.draw_nominal("event", GENITIVE, KNOWN, 0, _DURING if chance < 0.98 else _DESPITE).phrase
 
     def _add_relative(self, head: Nominal, *, closing: bool) -> Phrase:
         """The nominal with a relative clause, in which it is the subject or the object.
@@ -458,13 +490,13 @@ def _people() -> Noun:
 @cache
 def _gendered_subjects() -> tuple[tuple[Phrase, bool], ...]:
     """Subjects whose sex the English sentence tells."""
-    found = [(PRONOUNS[2][0][0], False), (PRONOUNS[3][0][0], True)] * 4
+    found = [(PRONOUNS[2][0].phrase, False), (PRONOUNS[3][0].phrase, True)] * 4
     for name, feminine in zip(NAMES, "fmmffmfmfm", strict=True):
-        found.append((name, feminine == "f"))
+        found.append((name.phrase, feminine == "f"))
     for noun in load_lexicon().nouns["kin"]:
         if noun.key in _MEN | _WOMEN:
-            for determiner in ("my", "your", "his", "her", "our", "their"):
-                found.append((noun_phrase(noun, 0, determiner), noun.key in _WOMEN))
+            for name in ("my", "your", "his", "her", "our", "their"):
+                found.append((noun_phrase(noun, 0, DETERMINERS[name]), noun.key in _WOMEN))
     return tuple(found)
 
 

@@ -27,7 +27,7 @@ from .complexes import (
     WANTED,
     WOULD_LIKE,
 )
-from .phrases import Phrase, fixed
+from .phrases import DEFINITE, PRONOUN, Nominal, Phrase, fixed
 
 # English subject, English object, German nominative, accusative, dative, person.
 _PRONOUNS = (
@@ -38,20 +38,17 @@ _PRONOUNS = (
     ("we", "us", "wir", "uns", "uns", 3),
     ("they", "them", "sie", "sie", "ihnen", 5),
 )
-PRONOUNS: tuple[tuple[tuple[Phrase, Phrase, Phrase], int], ...] = tuple(
+PRONOUNS: tuple[tuple[Nominal, Nominal, Nominal], ...] = tuple(
     (
-        (
-            fixed(subject, nominative, "PRON", "PRON", "0-0"),
-            fixed(other, accusative, "PRON", "PRON", "0-0"),
-            fixed(other, dative, "PRON", "PRON", "0-0"),
-        ),
-        person,
+        Nominal(fixed(subject, nominative, "PRON", "PRON", "0-0"), person, PRONOUN),
+        Nominal(fixed(other, accusative, "PRON", "PRON", "0-0"), person, PRONOUN),
+        Nominal(fixed(other, dative, "PRON", "PRON", "0-0"), person, PRONOUN),
     )
     for subject, other, nominative, accusative, dative, person in _PRONOUNS
 )
-"""Each pronoun by case, and its person. *you* is always *du*."""
+"""Each pronoun by case. *you* is always *du*."""
 
-IT = tuple(fixed("it", word, "PRON", "PRON", "0-0") for word in ("er", "sie", "es"))
+IT = tuple(Nominal(fixed("it", word, "PRON", "PRON", "0-0"), 2, PRONOUN) for word in ("er", "sie", "es"))
 """*it* as a subject, by the German gender of what it stands for."""
 
 FIRST_NAMES = ("Anna", "Peter", "Paul", "Maria", "Lisa", "Martin", "Julia", "Daniel", "Laura", "Simon")
@@ -60,7 +57,7 @@ _CITIES = (
     ("Zurich", "Zürich"), ("Paris", "Paris"), ("Rome", "Rom"), ("Germany", "Deutschland"), ("France", "Frankreich"),
     ("Italy", "Italien"), ("Spain", "Spanien"), ("Austria", "Österreich"), ("Poland", "Polen"),
 )  # fmt: skip
-NAMES = tuple(fixed(name, name, "PROPN", "PROPN", "0-0") for name in FIRST_NAMES)
+NAMES = tuple(Nominal(fixed(name, name, "PROPN", "PROPN", "0-0"), 2, DEFINITE) for name in FIRST_NAMES)
 POSSESSORS = tuple(fixed(f"{name}'s", f"{name}s", "PROPN", "PROPN", "0-0") for name in FIRST_NAMES)
 IN_CITY = tuple(fixed(f"in {a}", f"in {b}", "ADP PROPN", "ADP PROPN", "0-0 1-1") for a, b in _CITIES) + (
     fixed("in Switzerland", "in der Schweiz", "ADP PROPN", "ADP DET PROPN", "0-0 1-2", "1-1"),

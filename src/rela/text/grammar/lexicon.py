@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .adjectives import ADJECTIVES, DOMAINS
 from .english import EnglishVerb, takes_an, with_s
@@ -11,16 +11,28 @@ from .german import GENDERS, PLURAL, Conjugation, decline_noun
 from .nouns import NOUNS, UNIONS
 from .verbs import VERBS
 
+if TYPE_CHECKING:
+    from .complexes import Complex
+    from .phrases import Entry
+
 Words = tuple[str, ...]
 Token = tuple[str, str]
 """A word and its tag."""
 Tokens = tuple[Token, ...]
 
 
-class Noun:
-    """One noun in both languages. ``english`` and ``german`` are by number (0 singular, 1 plural); mass nouns lack 1."""
+_KINDS = {"own": 0, "public": 2, "kin": 4, "mass": 6}
+_PUBLIC = frozenset({"person", "building", "outdoors", "spot", "plant"})
 
-    __slots__ = ("adjectives", "an", "cls", "english", "entries", "gender", "german", "human", "key", "mass")
+
+class Noun:
+    """One noun in both languages.
+
+    ``english`` and ``german`` are by number (0 singular, 1 plural), and so are ``kinds``: which determiners it takes, see
+    `nominals`. ``entries`` remembers the noun phrases that were built.
+    """
+
+    __slots__ = ("adjectives", "an", "cls", "english", "entries", "gender", "german", "human", "key", "kinds", "mass")
 
     def __init__(self, cls: str, line: str) -> None:
         left, right = (side.strip() for side in line.split("|"))
@@ -30,13 +42,15 @@ class Noun:
         self.cls = cls
         self.human = cls in {"person", "kin"}
         self.mass = many == "-"
+        kind = "mass" if self.mass else cls if cls == "kin" else "public" if cls in _PUBLIC else "own"
+        self.kinds = (_KINDS[kind], _KINDS[kind] + 1)
         self.gender = GENDERS.index(gender)
         self.german = decline_noun(word, genitive, many)
         one = tuple(singular.split("_"))
         self.english = (one, tuple(plural.split("_")) if plural else (*one[:-1], with_s(one[-1])))
         self.an = takes_an(one[0])
         self.adjectives: tuple[Adjective, ...] = ()
-        self.entries: dict[int, object] = {}
+        self.entries: dict[int, Entry] = {}
 
     def agreement(self, number: int) -> int:
         """The column of the tables of endings."""
@@ -77,7 +91,7 @@ class Verb:
         self.conjugation = Conjugation(german.split())
         self.key = f"{english.split()[0]}={self.conjugation.infinitive}"
         self.subject_class, _, wanted = (part.strip() for part in arguments.partition(">"))
-        self.preposition: tuple[str, str] = ("", "")
+        self.preposition = ("", "")
         self.case = ""
         if frame == "prepositional":
             own, foreign, wanted = wanted.split()
@@ -88,7 +102,7 @@ class Verb:
         self.reflexive = "refl" in marks
         self.stative = "st" in marks
         self.passive = frame == "transitive" and "np" not in marks
-        self.forms: dict[int, object] = {}
+        self.forms: dict[int, Complex] = {}
 
 
 class Lexicon(NamedTuple):

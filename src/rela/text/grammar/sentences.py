@@ -26,9 +26,9 @@ from .closed import (
 from .complexes import MAIN, NOT, PAST, PERFECT, PLUPERFECT, POSITIVE, PRESENT, QUESTION, get_complex
 from .german import ACCUSATIVE
 from .lexicon import Verb
-from .nominals import KNOWN, NO_NOMINAL, Nominal
-from .phrases import NOTHING, Phrase, join
-from .plans import ASKED, DEFINITE, INVERTED, PLANS, PRONOUN, SUBJECT_FIRST, VERB_FINAL, assemble
+from .nominals import KNOWN, choose
+from .phrases import DEFINITE, DETERMINERS, NO_NOMINAL, NOTHING, Nominal, Phrase, join
+from .plans import ASKED, INVERTED, PLANS, SUBJECT_FIRST, VERB_FINAL, assemble
 from .pools import ANY, Pools
 
 _KINDS = (
@@ -137,11 +137,11 @@ class Author(Writer):
         verb = self.pick(_about_things(self.pools))
         singular = tense == PAST and verb.english.base in AMBIGUOUS
         subject = self.draw_subject("human", known=True, singular=singular, past=tense == PAST)
-        direct = self.draw_nominal(verb.object_class, ACCUSATIVE, KNOWN, number=0)
+        direct = self.draw_nominal(verb.object_class, ACCUSATIVE, KNOWN, 0)
         assert direct.noun is not None
         complex_ = get_complex(verb, tense, subject.person, POSITIVE, MAIN)
         main = assemble(_PLAIN, complex_, subject=subject.phrase, direct=direct.phrase)
-        it = Nominal(IT[direct.noun.gender], 2, PRONOUN, None, 0, "")
+        it = IT[direct.noun.gender]
         tenses = IN_PAST if tense == PAST else IN_PRESENT
         return join(main, self.write_predication(VERB_FINAL, LATER_CLAUSE["because"], tenses, it, direct.noun))
 
@@ -179,14 +179,16 @@ class Author(Writer):
 
 _PLAIN = PLANS[SUBJECT_FIRST][DEFINITE][0]
 _FOUND = ("being", "visible", "goods", "furniture", "meal", "object")
-_WHICH = {"one": ("which",), "more": ("which",), "kin": ("which",), "kins": ("which",), "mass": ("which",)}
-_THERE = {
-    "one": ("a", "a", "a", "a", "no"),
-    "more": ("two", "three", "four", "many", "several", "some", "no", "bare"),
-    "kin": ("a", "no"),
-    "kins": ("two", "three", "many", "no"),
-    "mass": ("bare", "bare", "no"),
-}
+_WHICH = tuple((DETERMINERS["which"],) for _ in range(8))
+_THERE = choose(
+    "4*a no",
+    "two three four many several some no bare",
+    "4*a no",
+    "two three four many several some no bare",
+    "a no",
+    "two three many no",
+    "2*bare no",
+)
 
 
 @cache
