@@ -59,19 +59,20 @@ _CITIES = (
 )  # fmt: skip
 NAMES = tuple(Nominal(fixed(name, name, "PROPN", "PROPN", "0-0"), 2, DEFINITE) for name in FIRST_NAMES)
 POSSESSORS = tuple(fixed(f"{name}'s", f"{name}s", "PROPN", "PROPN", "0-0") for name in FIRST_NAMES)
-IN_CITY = tuple(fixed(f"in {a}", f"in {b}", "ADP PROPN", "ADP PROPN", "0-0 1-1") for a, b in _CITIES) + (
+IN_CITY = (
+    *(fixed(f"in {a}", f"in {b}", "ADP PROPN", "ADP PROPN", "0-0 1-1") for a, b in _CITIES),
     fixed("in Switzerland", "in der Schweiz", "ADP PROPN", "ADP DET PROPN", "0-0 1-2", "1-1"),
 )
-TO_CITY = tuple(fixed(f"to {a}", f"nach {b}", "ADP PROPN", "ADP PROPN", "0-0 1-1") for a, b in _CITIES) + (
+TO_CITY = (
+    *(fixed(f"to {a}", f"nach {b}", "ADP PROPN", "ADP PROPN", "0-0 1-1") for a, b in _CITIES),
     fixed("to Switzerland", "in die Schweiz", "ADP PROPN", "ADP DET PROPN", "0-0 1-2", "1-1"),
 )
 
 # ---------------------------------------------------------------- time
 _PASTS = (PAST, COULD, HAD_TO, WANTED, PASSIVE_PAST)
-_PRESENTS = (PRESENT, CAN, MUST, HAVE_TO, WANT, SHOULD, MAY, WOULD_LIKE)
-_PRESENTS += (PASSIVE_PRESENT, PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD)
-_FUTURES = (FUTURE, PASSIVE_FUTURE, CAN, MUST, HAVE_TO, WANT, SHOULD, MAY, WOULD_LIKE)
-_FUTURES += (PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD)
+_MODALS = (CAN, MUST, HAVE_TO, WANT, SHOULD, MAY, WOULD_LIKE, PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD)
+_PRESENTS = (PRESENT, PASSIVE_PRESENT, *_MODALS)
+_FUTURES = (FUTURE, PASSIVE_FUTURE, *_MODALS)
 _PERFECTS = (PERFECT, PASSIVE_PERFECT)
 
 
@@ -122,8 +123,11 @@ _PARTS = [
     _day("in", "spring", "im Frühling", "NOUN"),
     _day("in", "fall", "im Herbst", "NOUN"),
 ]
-_ALWAYS = [_one("today", "heute"), _two("this week", "diese Woche", "DET NOUN", "DET NOUN")]
-_ALWAYS += [_two("this year", "dieses Jahr", "DET NOUN", "DET NOUN")]
+_ALWAYS = [
+    _one("today", "heute"),
+    _two("this week", "diese Woche", "DET NOUN", "DET NOUN"),
+    _two("this year", "dieses Jahr", "DET NOUN", "DET NOUN"),
+]
 _HABITS = [
     _two(f"every {a}", b, "DET NOUN", "DET NOUN")
     for a, b in (("day", "jeden Tag"), ("evening", "jeden Abend"), ("morning", "jeden Morgen"), ("week", "jede Woche"))
@@ -207,13 +211,11 @@ MANNERS: dict[str, tuple[Phrase, ...]] = {
 }
 """How something is done, by the frame of the verb."""
 
-PLACES = tuple(
-    _one(a, b)
-    for a, b in (
-        ("here", "hier"), ("there", "dort"), ("outside", "draußen"), ("upstairs", "oben"), ("downstairs", "unten"),
-        ("everywhere", "überall"),
-    )
-) + (fixed("at home", "zu Hause", "ADP NOUN", "ADP NOUN", "0-0 1-1"),)  # fmt: skip
+_ADVERBS = (
+    ("here", "hier"), ("there", "dort"), ("outside", "draußen"), ("upstairs", "oben"), ("downstairs", "unten"),
+    ("everywhere", "überall"),
+)  # fmt: skip
+PLACES = (*(_one(a, b) for a, b in _ADVERBS), fixed("at home", "zu Hause", "ADP NOUN", "ADP NOUN", "0-0 1-1"))
 HOME = fixed("home", "nach Hause", "ADV", "ADP NOUN", "0-1", "0-0")
 
 _CONJUNCTIONS = (

@@ -39,8 +39,10 @@ _MODAL_WORDS = {
 }
 _BE = ("am", "are", "is", "are", "are", "are")
 _WAS = ("was", "were", "was", "were", "were", "were")
-_TAIL_TAGS = {"asleep": "ADJ", "goodbye": "NOUN", "care": "NOUN", "love": "NOUN", "forward": "ADV", "away": "ADV"}
-_TAIL_TAGS |= {"along": "ADV", "back": "ADV"}
+_TAIL_TAGS = {
+    "asleep": "ADJ", "goodbye": "NOUN", "care": "NOUN", "love": "NOUN", "forward": "ADV", "away": "ADV", "along": "ADV",
+    "back": "ADV",
+}  # fmt: skip
 
 
 class Word(NamedTuple):
@@ -202,7 +204,7 @@ def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Co
     english_pieces = (operator, negation, rest)
     german_pieces = (finite, reflexive, adverb, german_negation, end)
     tokens = [tuple((word.text, word.tag) for word in piece) for piece in (*english_pieces, *german_pieces)]
-    return Complex(*tokens, _link(english_pieces, german_pieces))
+    return Complex._make([*tokens, _link(english_pieces, german_pieces)])
 
 
 def _link(english: tuple[list[Word], ...], german: tuple[list[Word], ...]) -> tuple[Group, ...]:

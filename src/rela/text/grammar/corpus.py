@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -65,7 +65,7 @@ def _pharaoh(links: tuple[tuple[int, int], ...]) -> str:
 
 
 @contextmanager
-def _atomic(path: Path) -> Iterator[TextIO]:
+def _atomic(path: Path) -> Generator[TextIO, None, None]:
     """A file that gets its name only when all of it is written."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:

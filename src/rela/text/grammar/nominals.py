@@ -73,8 +73,10 @@ UNDER_NOT = choose(
 _OWNER, _KIN_OWNER, _WHOLE = _read("2*the this a"), _read(_OWN), _read("5*the this my our")
 _THE, _THEIRS, _BARE = DETERMINERS["the"], DETERMINERS["theirs"], DETERMINERS["bare"]
 _OF = preposition("of", "")
-_OWNED = frozenset({"object", "device", "container", "tool", "document", "paper", "clothing", "vehicle", "furniture"})
-_OWNED |= {"food", "dish", "pastry", "drink", "opening", "room", "tale", "topic"}
+_OWNED = frozenset(
+    ["object", "device", "container", "tool", "document", "paper", "clothing", "vehicle", "furniture", "food", "dish", "pastry", "drink", "opening", "room", "tale", "topic"]
+)  # fmt: skip
+"""Classes of what somebody may own."""
 
 
 class Drawer:

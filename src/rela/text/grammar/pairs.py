@@ -42,7 +42,7 @@ def trace(split: str, *, seed: int, count: int) -> Iterator[tuple[GrammarPair, f
     """The pairs of `generate`, each with the combinations of word and frame in it that might be held out."""
     author = _make_author(split, seed, count)
     for pair in _stream(author, split, count):
-        yield pair, frozenset(author.used)
+        yield pair, frozenset(Combination(*used) for used in author.used)
 
 
 def _make_author(split: str, seed: int, count: int) -> Author:

@@ -160,7 +160,10 @@ def noun_phrase(
 
 
 class Word(NamedTuple):
-    """A word, its tag and its part: preposition p, determiner d, article under *not* k, both in one f, adjective a, noun n."""
+    """A word, its tag and its part.
+
+    Parts are preposition p, determiner d, article under *not* k, preposition and article in one f, adjective a, noun n.
+    """
 
     text: str
     tag: str
@@ -201,8 +204,10 @@ def _enter(noun: Noun, number: int, determiner: Determiner, case: int, before: P
     )
 
 
-_LINKS = {("p", "p"): True, ("d", "d"): True, ("p", "f"): True, ("d", "f"): False, ("k", "d"): False}
-_LINKS |= {("a", "a"): True, ("n", "n"): True}
+_LINKS = {
+    ("p", "p"): True, ("d", "d"): True, ("p", "f"): True, ("d", "f"): False, ("k", "d"): False, ("a", "a"): True,
+    ("n", "n"): True,
+}  # fmt: skip
 
 
 def _tokens(words: list[Word]) -> Tokens:

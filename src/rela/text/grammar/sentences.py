@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from .clauses import AMBIGUOUS, FREELY, IN_PAST, IN_PRESENT, IN_QUESTION, Writer
 from .closed import (
     AND,
     BUT,
@@ -30,6 +29,8 @@ from .nominals import KNOWN, choose
 from .phrases import DEFINITE, DETERMINERS, NO_NOMINAL, NOTHING, Nominal, Phrase, join
 from .plans import ASKED, INVERTED, PLANS, SUBJECT_FIRST, VERB_FINAL, assemble
 from .pools import ANY, Pools
+from .predications import Predicator
+from .tenses import AMBIGUOUS, FREELY, IN_PAST, IN_PRESENT, IN_QUESTION
 
 _KINDS = (
     ("statement",) * 46 + ("later",) * 12 + ("first",) * 7 + ("coordination",) * 4 + ("question",) * 8 + ("that",) * 7
@@ -40,7 +41,7 @@ _FIRST = ("because", "although", "if", "when", "before", "while", "after")
 _MATRIX_TENSES = (PRESENT, PRESENT, PAST, PAST, PAST, PERFECT)
 
 
-class Author(Writer):
+class Author(Predicator):
     """Writes whole sentences."""
 
     def write(self) -> tuple[Phrase, str]:
@@ -60,10 +61,9 @@ class Author(Writer):
         if chance < 0.15:
             main = self.write_clause(SUBJECT_FIRST, tense=PAST)
             return join(main, self.write_clause(VERB_FINAL, LATER_CLAUSE["after"], tense=PLUPERFECT, timeless=True))
+        word = self.pick(_REASONS)
         if chance < 0.3:
             word = "when" if tenses is IN_PAST else "if"
-        else:
-            word = self.pick(_REASONS)
         main = self.write_clause(SUBJECT_FIRST, NOTHING, tenses)
         if chance > 0.75:
             return join(main, self.write_predication(VERB_FINAL, LATER_CLAUSE["because"], tenses))
@@ -115,7 +115,7 @@ class Author(Writer):
         tense = self.pick((PRESENT, PAST) if purpose else _MATRIX_TENSES)
         subject = self.draw_subject("human", known=True, past=tense == PAST)
         verb = self.pick(self.pools.verbs["motion" if purpose else "infinitival", ANY])
-        complement = self._draw_direction() if purpose else NOTHING
+        complement = self.draw_direction() if purpose else NOTHING
         main = self._write_bare(verb, tense, subject, POSITIVE, complement)
         opening = IN_ORDER if purpose else INFINITIVE_GROUP
         return join(main, self.write_clause(VERB_FINAL, opening, infinitive_of=subject.person, timeless=True))
@@ -128,7 +128,7 @@ class Author(Writer):
         tense = PRESENT if self.random() < 0.5 else PAST
         what = self.draw_nominal(self.pick(_FOUND), ACCUSATIVE, _THERE)
         complex_ = get_complex(existential(), tense, what.person, POSITIVE, MAIN)
-        place = self._draw_location("inside")
+        place = self.draw_location("inside")
         return assemble(_PLAIN, complex_, subject=THERE, direct=what.phrase, place=place)
 
     def _write_it(self) -> Phrase:
@@ -152,7 +152,7 @@ class Author(Writer):
         if chance < 0.6:
             return self.write_clause(ASKED, WHY if chance < 0.5 else WHEN, IN_QUESTION, timeless=True)
         tense = self.pick(IN_QUESTION.active)
-        verb = self._draw_verb("transitive", tense, ASKED)
+        verb = self.draw_verb("transitive", tense, ASKED)
         if chance < 0.7:
             direct = self.draw_object(verb.object_class, ACCUSATIVE, 2)
             complex_ = get_complex(verb, tense, 2, POSITIVE, MAIN)
