@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from .closed import FREQUENCIES, MANNERS, TIMES, TO_CITY
+from .closed import FREQUENCIES, MANNERS, MANNERS_OF, TIMES
 from .complexes import (
     FINAL,
     INFINITIVE,
@@ -35,6 +35,7 @@ from .phrases import (
     preposition,
 )  # fmt: skip
 from .plans import (
+    ASKED,
     DATIVE_LAST,
     DATIVE_PRONOUN,
     FUSED_NEGATION,
@@ -112,11 +113,11 @@ class Writer(RelativeWriter):
             elif frame == "passive":
                 frame = "transitive"
         verb = self.draw_verb(frame, tense, order)
-        if tense == PROGRESSIVE and (verb.stative or order == VERB_FINAL):
+        if tense == PROGRESSIVE and order == VERB_FINAL:
             tense = PRESENT
         polarity = POSITIVE
         chance = random()
-        if chance < 0.14 and tense != INFINITIVE:
+        if chance < 0.14 and tense != INFINITIVE and (order != ASKED or opening is NOTHING):
             polarity = NEVER if chance < 0.025 and tense in WITH_NEVER else NOT
         if infinitive_of >= 0:
             subject = NO_NOMINAL
@@ -168,7 +169,7 @@ class Writer(RelativeWriter):
         elif frame == "motion":
             complement = self.draw_direction()
         elif frame == "travel":
-            complement = self.pick(TO_CITY)
+            complement = self.draw_destination(verb)
         elif frame == "locative":
             complement = self.draw_location(verb.object_class)
         fused = direct.determiner is not None and direct.determiner.under_not
@@ -180,10 +181,12 @@ class Writer(RelativeWriter):
             closing = bool(complex_.end) or (polarity != POSITIVE and direct.what == DEFINITE)
             direct = direct._replace(phrase=self.add_relative(direct, closing=closing))
         else:
-            if random() < 0.3 and frame not in _PLACED:
+            if verb.stative:
+                pass  # what one knows or loves is not done somewhere or somehow
+            elif random() < 0.34 and frame not in _PLACED:
                 place = self.draw_place()
-            elif random() < 0.16 and not verb.stative:
-                manner = self.pick(MANNERS[frame])
+            elif random() < 0.2:
+                manner = self._draw_manner(frame, verb)
         chance = random()
         if chance < 0.32:
             times = TIMES[tense]
@@ -208,3 +211,9 @@ class Writer(RelativeWriter):
         return assemble(
             plan, complex_, opening, phrase, dative.phrase, direct.phrase, complement, manner, place, time, frequency
         )
+
+    def _draw_manner(self, frame: str, verb: Verb) -> Phrase:
+        if frame in {"intransitive", "self_moving"}:
+            choices = MANNERS_OF.get(verb.english.base)
+            return self.pick(choices) if choices else NOTHING
+        return self.pick(MANNERS[frame])

@@ -210,6 +210,21 @@ MANNERS: dict[str, tuple[Phrase, ...]] = {
     "passive": _manners("quickly slowly carefully secretly immediately quietly"),
 }
 """How something is done, by the frame of the verb."""
+MANNERS_OF: dict[str, tuple[Phrase, ...]] = {
+    verb: _manners(words)
+    for verb, words in {
+        "sleep": "calmly alone", "work": "alone quietly slowly carefully", "laugh": "loudly quietly",
+        "cry": "loudly quietly", "dance": "alone happily enthusiastically", "sing": "loudly quietly happily alone proudly",
+        "wait": "patiently alone",
+        "play": "alone quietly happily loudly", "smoke": "alone secretly nervously", "swim": "slowly quickly alone",
+        "rest": "alone", "get": "immediately slowly quickly quietly", "wake": "slowly", "fall": "quickly immediately",
+        "sit": "slowly quickly quietly", "lie": "immediately quickly", "disappear": "quietly secretly quickly slowly",
+        "smile": "happily proudly nervously politely", "pray": "alone quietly", "whisper": "quietly nervously",
+        "cough": "loudly quietly", "jump": "quickly happily", "hurry": "nervously", "fight": "alone proudly",
+        "grow": "slowly quickly", "depart": "slowly", "stop": "slowly",
+    }.items()
+}  # fmt: skip
+"""The same by the English verb, where its frame says too little."""
 
 _ADVERBS = (
     ("here", "hier"), ("there", "dort"), ("outside", "draußen"), ("upstairs", "oben"), ("downstairs", "unten"),

@@ -1,8 +1,8 @@
 """Verb complexes: everything verbal of a clause, in pieces that the clause puts in their places.
 
-English comes as auxiliary, negation and main verb (*does* - *not* - *turn on*), German as finite verb, reflexive pronoun,
-*gerade*, negation and the end of the clause (*schaltet* - - - *nicht* - *ein*). In a verb-final clause the finite verb
-stands at the end too. The German tense is a function of the English one.
+English comes as auxiliary, negation and main verb (*does* - *not* - *turn on*), German as finite verb, reflexive
+pronoun, *gerade*, negation and the end of the clause (*schaltet* - - - *nicht* - *ein*). In a verb-final clause the
+finite verb stands at the end too. The German tense is a function of the English one.
 """
 
 from __future__ import annotations
@@ -46,16 +46,17 @@ _TAIL_TAGS = {
 
 
 class Word(NamedTuple):
-    """A word, its tag and its part in the complex: links join equal parts, see `_PARTNERS`."""
+    """A word, its tag and its part in the complex: links join equal parts for the most part, see `_kind`."""
 
     text: str
     tag: str
     part: str
 
 
-# Parts. English: verb v, particle t, auxiliary a, second auxiliary b, *do* d, *be* of the progressive g, *to* o, *not* n.
-# German: verb v, prefix x, auxiliary a, second auxiliary b, reflexive r, *gerade* e, *zu* o, *nicht* n.
-_SURE = {("v", "v"), ("a", "a"), ("b", "b"), ("n", "n"), ("o", "z")}
+# Parts. English: verb v, particle t, auxiliary a, second auxiliary b, *do* d, *be* of the progressive g, *to* o,
+# negation n, *cannot* c. German: verb v, prefix x, auxiliary a, second auxiliary b, reflexive r, *gerade* e, *zu* z,
+# negation n.
+_SURE = {("v", "v"), ("a", "a"), ("b", "b"), ("n", "n"), ("o", "z"), ("c", "a"), ("c", "n")}
 _POSSIBLE = {("g", "v"), ("g", "e"), ("v", "r"), ("o", "v")}
 
 
@@ -184,7 +185,11 @@ def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Co
     negation = [Word("never" if polarity == NEVER else "not", "ADV" if polarity == NEVER else "PART", "n")]
     if polarity == POSITIVE:
         negation = []
-    german_negation = [Word("nie" if polarity == NEVER else "nicht", negation[0].tag, "n")] if negation else []
+    if negated and tense in {CAN, PASSIVE_CAN} and order != QUESTION:
+        operator, negation = [], [Word("cannot", "AUX", "c")]  # one word: it stands where the negation stands
+    german_negation = (
+        [Word("nie" if polarity == NEVER else "nicht", "ADV" if polarity == NEVER else "PART", "n")] if negation else []
+    )
     if polarity == NO:
         german_negation = []
     finite: list[Word] = []

@@ -18,7 +18,7 @@ DEFAULT_COUNTS: dict[str, int] = {"train": 300_000, "dev": 1_000, "test": 2_000,
 def write_corpus(folder: Path, *, counts: Mapping[str, int] | None = None, seed: int = 1) -> dict[str, int]:
     """Writes the splits into a folder: ``train.en`` and ``train.de``, and for all other splits links and tags as well.
 
-    Links are in Pharaoh format (``i-j``, English-German, from 0) in ``.sure`` and ``.possible``; tags are in ``.tags.en``
+    Links are in Pharaoh format (``i-j``, English-German, from 0) in ``.sure`` and ``.possible``, tags in ``.tags.en``
     and ``.tags.de``. A file is there in full or not at all.
 
     Args:

@@ -23,13 +23,15 @@ Tokens = tuple[Token, ...]
 
 _KINDS = {"own": 0, "public": 2, "kin": 4, "mass": 6}
 _PUBLIC = frozenset({"person", "building", "outdoors", "spot", "plant"})
+_ONLY = frozenset({"mother", "father", "boss"})
+"""People have one of them: *the mothers*, but not *my mothers*."""
 
 
 class Noun:
     """One noun in both languages.
 
-    ``english`` and ``german`` are by number (0 singular, 1 plural), and so are ``kinds``: which determiners it takes, see
-    `nominals`. ``entries`` remembers the noun phrases that were built.
+    ``english`` and ``german`` are by number (0 singular, 1 plural), and so are ``kinds``: which determiners it takes,
+    see `nominals`. ``entries`` remembers the noun phrases that were built.
     """
 
     __slots__ = ("adjectives", "an", "cls", "english", "entries", "gender", "german", "human", "key", "kinds", "mass")
@@ -43,7 +45,7 @@ class Noun:
         self.human = cls in {"person", "kin"}
         self.mass = many == "-"
         kind = "mass" if self.mass else cls if cls == "kin" else "public" if cls in _PUBLIC else "own"
-        self.kinds = (_KINDS[kind], _KINDS[kind] + 1)
+        self.kinds = (_KINDS[kind], _KINDS["public" if self.key in _ONLY else kind] + 1)
         self.gender = GENDERS.index(gender)
         self.german = decline_noun(word, genitive, many)
         one = tuple(singular.split("_"))
@@ -123,9 +125,9 @@ def load_lexicon() -> Lexicon:
     adjectives = tuple(Adjective(line) for line in _lines(ADJECTIVES))
     nouns = {cls: tuple(Noun(cls, line) for line in _lines(table)) for cls, table in NOUNS.items()}
     for cls, members in nouns.items():
-        fitting = tuple(adjective for adjective in adjectives if DOMAINS[cls] in adjective.domains)
         for noun in members:
-            noun.adjectives = fitting
+            domain = DOMAINS["drink"] if noun.mass and DOMAINS[cls] != "-" else DOMAINS[cls]
+            noun.adjectives = tuple(adjective for adjective in adjectives if domain in adjective.domains)
     for union, classes in UNIONS.items():
         nouns[union] = tuple(noun for cls in classes for noun in nouns[cls])
     verbs = {frame: tuple(Verb(frame, line) for line in _lines(table)) for frame, table in VERBS.items()}

@@ -1,8 +1,9 @@
 """The nouns: English singular and plural, German gender, genitive and plural, and a class that verbs select.
 
-One line a noun: ``english[/plural] | gender Singular genitive Plural``. The genitive is an ending (``-s``, ``-es``, ``-`` for
-none) or, for weak nouns, the ending of all forms but the nominative singular (``+n``, ``+en``). An underscore joins the two
-words of an English compound whose German counterpart is one word. A plural ``-`` marks a mass noun.
+One line a noun: ``english[/plural] | gender Singular genitive Plural``. The genitive is an ending (``-s``, ``-es``,
+``-`` for none) or, for weak nouns, the ending of all forms but the nominative singular (``+n``, ``+en``). An
+underscore joins the two words of an English compound whose German counterpart is one word. A plural ``-`` marks a
+mass noun.
 """
 
 NOUNS: dict[str, str] = {
@@ -335,10 +336,12 @@ NOUNS: dict[str, str] = {
         fairy_tale | n Märchen -s Märchen
     """,
     "part": """
-        price | m Preis -es Preise
-        color | f Farbe - Farben
-        size | f Größe - Größen
-        value | m Wert -es Werte
+        color/- | f Farbe - -
+    """,
+    "measure": """
+        price/- | m Preis -es -
+        size/- | f Größe - -
+        value/- | m Wert -es -
         age/- | n Alter -s -
     """,
 }
@@ -365,6 +368,7 @@ UNIONS: dict[str, tuple[str, ...]] = {
     "portrait": ("animal", "building", "plant", "person"),
     "rentable": ("room", "vehicle"),
     "admired": ("building", "kin", "person", "plant"),
+    "feature": ("part", "measure"),
     "whole": ("building", "vehicle", "furniture"),
 }
 """Classes that verbs and prepositions ask for and that are made of several others."""

@@ -98,5 +98,6 @@ def _stream(author: Author, split: str, count: int) -> Iterator[GrammarPair]:
             target = target.replace(" ,", ",")
         sure, possible = decode(links, encode(len(words), len(german_words)))
         yield _make((
-            source, target, (*words, mark), (*german_words, mark), sure, possible, (*tags, "PUNCT"), (*german_tags, "PUNCT"),
+            source, target, (*words, mark), (*german_words, mark), sure, possible, (*tags, "PUNCT"),
+            (*german_tags, "PUNCT"),
         ))  # fmt: skip

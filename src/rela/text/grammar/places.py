@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .closed import HOME, IN_CITY, PLACES
+from .closed import HOME, IN_CITY, PLACES, TO_CITY
 from .german import ACCUSATIVE, DATIVE, GENITIVE
+from .lexicon import Verb
 from .nominals import KNOWN, Drawer
 from .phrases import Phrase, preposition
 
@@ -23,8 +24,8 @@ _AROUND = tuple(
     preposition(a, b) for a, b in (("in front of", "vor"), ("behind", "hinter"), ("next to", "neben"), ("near", "bei"))
 )
 _COMPANY = (
-    (DATIVE, preposition("with", "mit")), (DATIVE, preposition("with", "mit")), (ACCUSATIVE, preposition("without", "ohne")),
-    (ACCUSATIVE, preposition("for", "für")),
+    (DATIVE, preposition("with", "mit")), (DATIVE, preposition("with", "mit")),
+    (ACCUSATIVE, preposition("without", "ohne")), (ACCUSATIVE, preposition("for", "für")),
 )  # fmt: skip
 
 
@@ -40,6 +41,12 @@ class Placer(Drawer):
             cls = "building" if chance < 0.4 else "event" if chance < 0.5 else "human"
             return self.draw_nominal(cls, DATIVE, KNOWN, 0, _TO).phrase
         return self.draw_nominal("inside", ACCUSATIVE, KNOWN, 0, _INTO).phrase
+
+    def draw_destination(self, verb: Verb) -> Phrase:
+        """Where to, from afar."""
+        if verb.english.base == "drive" and self.random() < 0.5:
+            return self.draw_nominal("building", DATIVE, KNOWN, 0, _TO).phrase
+        return self.pick(TO_CITY)
 
     def draw_location(self, cls: str) -> Phrase:
         """Where, for verbs that need it."""

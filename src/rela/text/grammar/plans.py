@@ -1,9 +1,9 @@
 """Word order: where the parts of a clause stand in each language.
 
-The slots of a clause are its opening (conjunction, question word, whatever stands in front), subject, verb complex, dative
-object, object, complement (what German puts last before the verb: prepositional objects, directions, predicates), manner,
-place, time and frequency. English: object, manner, place, time. German: pronouns first, then time, objects, negation,
-manner, place and complement.
+The slots of a clause are its opening (conjunction, question word, whatever stands in front), subject, verb complex,
+dative object, object, complement (what German puts last before the verb: prepositional objects, directions,
+predicates), manner, place, time and frequency. English: object, manner, place, time. German: pronouns first, then
+time, objects, negation, manner, place and complement.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _ENGLISH_PARTS: tuple[Piece, ...] = (
     (_MANNER, 0), (_PLACE, 0), (_TIME, 0), (_FREQUENCY, 0),
 )  # fmt: skip
 _GERMAN_PARTS: tuple[Piece, ...] = (
-    (_OPENING, 0), (_SUBJECT, 0), (_VERB, 0), (_VERB, 1), (_VERB, 2), (_VERB, 3), (_VERB, 4), (_DATIVE, 0), (_OBJECT, 0),
-    (_COMPLEMENT, 0), (_MANNER, 0), (_PLACE, 0), (_TIME, 0), (_FREQUENCY, 0),
+    (_OPENING, 0), (_SUBJECT, 0), (_VERB, 0), (_VERB, 1), (_VERB, 2), (_VERB, 3), (_VERB, 4), (_DATIVE, 0),
+    (_OBJECT, 0), (_COMPLEMENT, 0), (_MANNER, 0), (_PLACE, 0), (_TIME, 0), (_FREQUENCY, 0),
 )  # fmt: skip
 _FINITE, _REFLEXIVE, _ADVERB, _NEGATION, _END = ((_VERB, piece) for piece in range(5))
 
@@ -126,8 +126,8 @@ def assemble(
     german_starts = list(accumulate(map(len, german), initial=0))
     links: list[int] = []
     parts = (
-        opening_links, subject_links, dative_links, direct_links, complement_links, manner_links, place_links, time_links,
-        frequency_links,
+        opening_links, subject_links, dative_links, direct_links, complement_links, manner_links, place_links,
+        time_links, frequency_links,
     )  # fmt: skip
     for own, (e, d) in zip(parts, plan.places):  # noqa: B905 (strict costs time)
         if own:

@@ -12,7 +12,7 @@ from .places import Placer
 from .plans import PLANS, VERB_FINAL, assemble
 from .pools import ANY
 from .splits import MODAL_FINAL, PASSIVE, PERFECT_FRAME
-from .tenses import AMBIGUOUS, IN_RELATIVE, PASTS
+from .tenses import ACTIVE, AMBIGUOUS, IN_RELATIVE, PASTS
 
 _CLOSING = fixed("", ",", "", "PUNCT")
 
@@ -35,7 +35,7 @@ class RelativeWriter(Placer):
             feature = PERFECT_FRAME
         elif order == VERB_FINAL and tense in MODALS:
             feature = MODAL_FINAL
-        pool = self.pools.verbs[frame, feature]
+        pool = (self.pools.actions if tense in ACTIVE else self.pools.verbs)[frame, feature]
         verb = pool[int(self.random() * len(pool))]
         if feature:
             self.used.append((verb.key, feature))

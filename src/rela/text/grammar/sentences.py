@@ -202,5 +202,5 @@ def existential() -> Verb:
 
 @cache
 def _about_things(pools: Pools) -> tuple[Verb, ...]:
-    living = {"human", "being", "animal", "visible", "portrait", "admired", "part", "plant"}
+    living = {"human", "being", "animal", "visible", "portrait", "admired", "feature", "measure", "plant"}
     return tuple(verb for verb in pools.verbs["transitive", ANY] if verb.object_class not in living)

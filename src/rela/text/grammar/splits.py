@@ -1,8 +1,10 @@
-"""Which sentences are for training and which for tests: by rules that hold for every seed, without a list of sentences.
+"""Which sentences are for training and which for tests: by rules that hold for every seed, without a list of
+sentences.
 
-A sentence belongs to one of `train`, `dev` and `test` by a checksum of its English text. What `test-compositional` is
-about never occurs in the others at all: combinations of a word with a role or frame, held out by a checksum too, such as
-the verb *invite* in the passive. The word occurs in its other frames in training, and the frame with other words.
+A sentence belongs to one of `train`, `dev` and `test` by a checksum of its English text. What `test-compositional`
+is about never occurs in the others at all: combinations of a word with a role or frame, held out by a checksum too,
+such as the verb *invite* in the passive. The word occurs in its other frames in training, and the frame with other
+words.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def _picked(word: str, frame: str, one_in: int) -> bool:
 
 
 def possible_frames(verb: Verb) -> tuple[str, ...]:
-    """The frames that may be held out for this verb. Its participle stays known: from the passive or from the perfect."""
+    """The frames that may be held out for this verb. Its participle stays known, from the passive or the perfect."""
     if verb.frame in {"clausal", "interrogative", "infinitival", "copula"}:
         return ()
     return VERB_FRAMES if verb.passive else (MODAL_FINAL,)

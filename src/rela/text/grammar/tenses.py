@@ -40,7 +40,8 @@ class Tenses(NamedTuple):
 
 FREELY = Tenses(
     (PRESENT,) * 20 + (PAST,) * 30 + (PERFECT,) * 13 + (FUTURE,) * 6 + (PROGRESSIVE,) * 6 + (CAN,) * 5 + (COULD,) * 2
-    + (MUST,) * 3 + (HAVE_TO,) * 2 + (HAD_TO,) * 2 + (WANT,) * 3 + (WANTED,) * 2 + (SHOULD,) * 3 + (MAY,) + (WOULD_LIKE,) * 2,
+    + (MUST,) * 3 + (HAVE_TO,) * 2 + (HAD_TO,) * 2 + (WANT,) * 3 + (WANTED,) * 2 + (SHOULD,) * 3 + (MAY,)
+    + (WOULD_LIKE,) * 2,
     (PASSIVE_PRESENT,) * 2 + (PASSIVE_PAST,) * 4 + (PASSIVE_PERFECT,) * 2
     + (PASSIVE_FUTURE, PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD),
     (PRESENT,) * 5 + (PAST,) * 5 + (PERFECT, FUTURE, MUST, SHOULD, CAN),
@@ -59,3 +60,5 @@ PASTS = frozenset({PAST, COULD, HAD_TO, WANTED})
 WITH_NEVER = frozenset({PRESENT, PAST, PERFECT, PASSIVE_PRESENT, PASSIVE_PAST, PASSIVE_PERFECT})
 AMBIGUOUS = frozenset({"read", "cut", "put"})
 """Verbs whose English past looks like their present but in the third person singular."""
+ACTIVE = frozenset({PROGRESSIVE, MUST, HAVE_TO, HAD_TO, WANT, WANTED, SHOULD, MAY, WOULD_LIKE})
+"""Tenses of what one does, not of what one is: nobody is knowing or has to like."""

@@ -1,10 +1,10 @@
 """The verbs: principal parts on both sides, and what they ask for.
 
-One line a verb: ``english | german | subject > object | flags``. English is ``base [past participle [gerund]]``; an underscore
-joins a fixed particle (``turn_on``). German is the infinitive alone for weak verbs, else ``infinitive du er past participle``;
-``auf|machen`` has a separable prefix. An object of prepositional verbs is ``preposition preposition+case class``, with ``-``
-where English has no preposition. Flags: ``s`` perfect with *sein*, ``refl`` reflexive in German, ``st`` stative (no
-progressive), ``np`` no passive.
+One line a verb: ``english | german | subject > object | flags``. English is ``base [past participle [gerund]]``; an
+underscore joins a fixed particle (``turn_on``). German is the infinitive alone for weak verbs, else ``infinitive du
+er past participle``; ``auf|machen`` has a separable prefix. An object of prepositional verbs is ``preposition
+preposition+case class``, with ``-`` where English has no preposition. Flags: ``s`` perfect with *sein*, ``refl``
+reflexive in German, ``st`` stative (no progressive), ``np`` no passive.
 """
 
 VERBS: dict[str, str] = {
@@ -136,9 +136,9 @@ VERBS: dict[str, str] = {
         bite bit bitten | beißen beißt beißt biss gebissen | animal > being
         paint | malen | human > portrait
         taste | probieren | human > meal
-        check | prüfen | human > part
-        compare | vergleichen vergleichst vergleicht verglich verglichen | human > part
-        estimate | schätzen | human > part
+        check | prüfen | human > feature
+        mention | erwähnen | human > feature
+        estimate | schätzen | human > measure
     """,
     "dative": """
         help | helfen hilfst hilft half geholfen | human > human
@@ -199,7 +199,6 @@ VERBS: dict[str, str] = {
     """,
     "motion": """
         go went gone | gehen gehst geht ging gegangen | human | s
-        drive drove driven | fahren fährst fährt fuhr gefahren | human | s
         run ran run running | laufen läufst läuft lief gelaufen | human | s
         come came come | kommen kommst kommt kam gekommen | human | s
         walk_back | zurück|gehen gehst geht ging gegangen | human | s
