@@ -214,8 +214,8 @@ MANNERS_OF: dict[str, tuple[Phrase, ...]] = {
     verb: _manners(words)
     for verb, words in {
         "sleep": "calmly alone", "work": "alone quietly slowly carefully", "laugh": "loudly quietly",
-        "cry": "loudly quietly", "dance": "alone happily enthusiastically", "sing": "loudly quietly happily alone proudly",
-        "wait": "patiently alone",
+        "cry": "loudly quietly", "dance": "alone happily enthusiastically", "wait": "patiently alone",
+        "sing": "loudly quietly happily alone proudly",
         "play": "alone quietly happily loudly", "smoke": "alone secretly nervously", "swim": "slowly quickly alone",
         "rest": "alone", "get": "immediately slowly quickly quietly", "wake": "slowly", "fall": "quickly immediately",
         "sit": "slowly quickly quietly", "lie": "immediately quickly", "disappear": "quietly secretly quickly slowly",

@@ -73,10 +73,10 @@ UNDER_NOT = choose(
 _OWNER, _KIN_OWNER, _WHOLE = _read("2*the this a"), _read(_OWN), _read("5*the this my our")
 _THE, _THEIRS, _BARE = DETERMINERS["the"], DETERMINERS["theirs"], DETERMINERS["bare"]
 _OF = preposition("of", "")
-_OWNED = frozenset(
-    ["object", "device", "container", "tool", "document", "paper", "clothing", "vehicle", "furniture"]
-    + ["food", "dish", "pastry", "drink", "opening", "room", "tale", "topic"]
-)
+_OWNED = frozenset({
+    "object", "device", "container", "tool", "document", "paper", "clothing", "vehicle", "furniture", "food", "dish",
+    "pastry", "drink", "opening", "room", "tale", "topic",
+})  # fmt: skip
 """Classes of what somebody may own."""
 _PARTS = frozenset({"part", "measure"})
 """Classes of what something has."""
@@ -125,8 +125,8 @@ class Drawer:
         choices = determiners[noun.kinds[number]]
         determiner = choices[int(random() * len(choices))]
         chance = random()
-        if bare and chance > 0.9:
-            if noun.cls in _OWNED:
+        if bare and chance > 0.87:
+            if noun.cls in _OWNED and determiner.what == DEFINITE and not determiner.under_not:
                 return self._draw_possessed(noun, number, case)
         elif chance < 0.3:
             adjectives = noun.adjectives

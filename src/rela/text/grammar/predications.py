@@ -61,12 +61,12 @@ def copula() -> Verb:
 
 
 @cache
-def _predicate(adjective: Adjective) -> Phrase:
+def predicate(adjective: Adjective) -> Phrase:
     return fixed(adjective.english, adjective.predicative, "ADJ", "ADJ", "0-0")
 
 
 @cache
-def _comparative(adjective: Adjective) -> Phrase:
+def comparative(adjective: Adjective) -> Phrase:
     english, german = " ".join(adjective.comparative), adjective.german_comparative
     if len(adjective.comparative) == 1:
         return fixed(english, german, "ADJ", "ADJ", "0-0")
@@ -74,7 +74,7 @@ def _comparative(adjective: Adjective) -> Phrase:
 
 
 @cache
-def _profession(index: int, feminine: bool) -> Phrase:
+def profession(index: int, feminine: bool) -> Phrase:
     english, masculine, female = PROFESSIONS[index]
     article = "an" if english[0] in "aeiou" else "a"
     return fixed(f"{article} {english}", female if feminine else masculine, "DET NOUN", "NOUN", "1-0", "0-0")
@@ -105,12 +105,12 @@ class Predicator(Writer):
         adjectives = noun.adjectives if noun is not None else _people().adjectives
         adjective = adjectives[int(random() * len(adjectives))]
         if subject.what == PRONOUN or noun is None or chance < 0.7 or not adjective.german_comparative:
-            complement = _predicate(adjective)
+            complement = predicate(adjective)
             if chance > 0.8 and polarity == POSITIVE and tense in {PRESENT, PAST}:
                 frequency = self.pick(_DEGREES)
         else:
             other = self.draw_nominal(noun.cls, NOMINATIVE, KNOWN)
-            complement = join(_comparative(adjective), THAN, other.phrase)
+            complement = join(comparative(adjective), THAN, other.phrase)
         if order == SUBJECT_FIRST and 0.2 < chance < 0.26 and tense == PAST:
             time = self.pick(TIMES[tense])
         complex_ = get_complex(copula(), tense, subject.person, polarity, COMPLEX_ORDER[order])
@@ -126,5 +126,4 @@ class Predicator(Writer):
         place = self.draw_location("home") if self.random() < 0.7 else NOTHING
         complex_ = get_complex(copula(), tense, 2, POSITIVE, COMPLEX_ORDER[order])
         plan = PLANS[order][DEFINITE][0]
-        profession = _profession(index, feminine)
-        return assemble(plan, complex_, opening, subject, direct=profession, place=place, time=time)
+        return assemble(plan, complex_, opening, subject, direct=profession(index, feminine), place=place, time=time)
