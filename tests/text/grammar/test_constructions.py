@@ -1,14 +1,53 @@
 """Constructions, each built part by part and compared with a sentence pair written by hand."""
 
 import pytest
+from tests.text.grammar.helpers import clause, find_adjective, find_verb, links_of, phrase, show
 
 from rela.text.grammar.closed import (
-    AND, BUT, COMMA, FIRST_CLAUSE, HOME, IN_CITY, IN_ORDER, INFINITIVE_GROUP, IT, LATER_CLAUSE, NAMES, PRONOUNS, THAN,
-    THERE, TIMES, TO_CITY, WHAT, WHO, WHY,
+    AND,
+    BUT,
+    COMMA,
+    FIRST_CLAUSE,
+    HOME,
+    IN_CITY,
+    IN_ORDER,
+    INFINITIVE_GROUP,
+    IT,
+    LATER_CLAUSE,
+    NAMES,
+    PRONOUNS,
+    THAN,
+    THERE,
+    TIMES,
+    TO_CITY,
+    WHAT,
+    WHO,
+    WHY,
 )  # fmt: skip
 from rela.text.grammar.complexes import (
-    CAN, FUTURE, HAD_TO, HAVE_TO, INFINITIVE, MUST, NEVER, NO, NOT, PASSIVE_CAN, PASSIVE_FUTURE, PASSIVE_PAST,
-    PASSIVE_PERFECT, PASSIVE_PRESENT, PAST, PERFECT, PLUPERFECT, PRESENT, PROGRESSIVE, SHOULD, WANT, WANTED, WOULD_LIKE,
+    CAN,
+    FUTURE,
+    HAD_TO,
+    HAVE_TO,
+    INFINITIVE,
+    MUST,
+    NEVER,
+    NO,
+    NOT,
+    PASSIVE_CAN,
+    PASSIVE_FUTURE,
+    PASSIVE_PAST,
+    PASSIVE_PERFECT,
+    PASSIVE_PRESENT,
+    PAST,
+    PERFECT,
+    PLUPERFECT,
+    PRESENT,
+    PROGRESSIVE,
+    SHOULD,
+    WANT,
+    WANTED,
+    WOULD_LIKE,
 )  # fmt: skip
 from rela.text.grammar.german import ACCUSATIVE, DATIVE, GENITIVE
 from rela.text.grammar.phrases import NOTHING, Phrase, join, join_crosswise
@@ -16,7 +55,6 @@ from rela.text.grammar.plans import ASKED, DATIVE_LAST, DATIVE_PRONOUN, INVERTED
 from rela.text.grammar.predications import comparative, copula, predicate, profession
 from rela.text.grammar.relatives import relative_pronoun
 from rela.text.grammar.sentences import existential
-from tests.text.grammar.helpers import clause, find_adjective, find_verb, links_of, phrase, show
 
 PRONOUN_OBJECT, INDEFINITE_OBJECT = 1, 2
 I, YOU, HE, SHE, WE, THEY = range(6)

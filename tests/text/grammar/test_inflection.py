@@ -1,10 +1,10 @@
 """Forms of nouns, determiners, adjectives and verbs, against paradigms written by hand."""
 
 import pytest
+from tests.text.grammar.helpers import find_noun, find_verb, phrase
 
 from rela.text.grammar.english import EnglishVerb, takes_an, with_s
 from rela.text.grammar.german import Conjugation, decline_noun
-from tests.text.grammar.helpers import find_noun, find_verb, phrase
 
 
 @pytest.mark.parametrize(

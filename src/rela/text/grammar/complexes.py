@@ -8,7 +8,7 @@ finite verb stands at the end too. The German tense is a function of the English
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .german import AUXILIARIES, REFLEXIVE
 from .lexicon import Tokens, Verb
@@ -91,18 +91,73 @@ def get_complex(verb: Verb, tense: int, person: int, polarity: int, order: int) 
     return found
 
 
-def _english(verb: Verb, tense: int, person: int, support: bool) -> tuple[list[Word], list[Word]]:
+class _Traits(NamedTuple):
+    """All that the make-up of a complex depends on besides the forms of the verb, which stand for themselves in it."""
+
+    being: bool
+    tag: str
+    tail: tuple[str, ...]
+    prefix: bool
+    reflexive: bool
+    sein: bool
+
+
+@cache
+def _forms(verb: Verb) -> dict[str, str]:
+    """The forms of a verb by what stands for them."""
+    english, german = verb.english, verb.conjugation
+    forms = {
+        "<base>": english.base,
+        "<third>": english.third,
+        "<past>": english.past,
+        "<participle>": english.participle,
+        "<gerund>": english.gerund,
+        "<Prefix>": german.prefix,
+        "<Infinitive>": german.infinitive,
+        "<Participle>": german.participle,
+        "<zu-Infinitive>": german.to_infinitive[-1],
+    }
+    for person in range(6):
+        forms[f"<Present {person}>"] = german.present[person]
+        forms[f"<Past {person}>"] = german.past[person]
+        forms[f"<Prefix><Present {person}>"] = german.prefix + german.present[person]
+        forms[f"<Prefix><Past {person}>"] = german.prefix + german.past[person]
+    return forms
+
+
+def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Complex:
+    traits = _Traits(
+        verb.frame in {"copula", "existential"},
+        "AUX" if verb.frame == "copula" else "VERB",
+        verb.english.tail,
+        bool(verb.conjugation.prefix),
+        verb.reflexive,
+        verb.sein,
+    )
+    pieces, open_pieces = _make_pattern(traits, tense, person, polarity, order)
+    filled = list(pieces)
+    for index in open_pieces:
+        filled[index] = _fill(verb, pieces[index])
+    return Complex._make(filled)
+
+
+@cache
+def _fill(verb: Verb, piece: Tokens) -> Tokens:
+    """Remembered, so that complexes share their pieces: they would not fit into the caches of the processor otherwise."""
+    forms = _forms(verb)
+    return tuple([(forms.get(text, text), tag) for text, tag in piece])
+
+
+def _english(traits: _Traits, tense: int, person: int, support: bool) -> tuple[list[Word], list[Word]]:
     """The operator, before *not*, and the rest."""
-    forms = verb.english
-    copula = verb.frame in {"copula", "existential"}
-    tag = "AUX" if verb.frame == "copula" else "VERB"
-    tail = [Word(word, _TAIL_TAGS.get(word, "ADP"), "t") for word in forms.tail]
+    copula, tag = traits.being, traits.tag
+    tail = [Word(word, _TAIL_TAGS.get(word, "ADP"), "t") for word in traits.tail]
     third = person == 2
 
     def main(text: str) -> list[Word]:
         return [Word(text, tag, "v"), *tail]
 
-    base = main(forms.base)
+    base = main("<base>")
     to = Word("to", "PART", "o")
     have = Word("has" if third else "have", "AUX", "a")
     if copula and tense in {PRESENT, PAST}:
@@ -110,7 +165,7 @@ def _english(verb: Verb, tense: int, person: int, support: bool) -> tuple[list[W
     if tense in {PRESENT, PAST}:
         if support:
             return [Word("did" if tense == PAST else "does" if third else "do", "AUX", "d")], base
-        return [], main(forms.past if tense == PAST else forms.third if third else forms.base)
+        return [], main("<past>" if tense == PAST else "<third>" if third else "<base>")
     if tense in {HAVE_TO, HAD_TO, WANT, WANTED}:
         word = "have" if tense in {HAVE_TO, HAD_TO} else "want"
         past = tense in {HAD_TO, WANTED}
@@ -126,43 +181,42 @@ def _english(verb: Verb, tense: int, person: int, support: bool) -> tuple[list[W
     if tense == WOULD_LIKE:
         return [Word("would", "AUX", "a")], [Word("like", "VERB", "a"), to, *base]
     if tense in {PERFECT, PLUPERFECT}:
-        return [have if tense == PERFECT else Word("had", "AUX", "a")], main(forms.participle)
+        return [have if tense == PERFECT else Word("had", "AUX", "a")], main("<participle>")
     if tense == FUTURE:
         return [Word("will", "AUX", "a")], base
     if tense == PROGRESSIVE:
-        return [Word(_BE[person], "AUX", "g")], main(forms.gerund)
+        return [Word(_BE[person], "AUX", "g")], main("<gerund>")
     if tense in {PASSIVE_PRESENT, PASSIVE_PAST}:
-        return [Word((_BE if tense == PASSIVE_PRESENT else _WAS)[person], "AUX", "a")], main(forms.participle)
+        return [Word((_BE if tense == PASSIVE_PRESENT else _WAS)[person], "AUX", "a")], main("<participle>")
     if tense == PASSIVE_PERFECT:
-        return [have], [Word("been", "AUX", "b"), *main(forms.participle)]
+        return [have], [Word("been", "AUX", "b"), *main("<participle>")]
     if tense == PASSIVE_FUTURE:
-        return [Word("will", "AUX", "a")], [Word("be", "AUX", "b"), *main(forms.participle)]
+        return [Word("will", "AUX", "a")], [Word("be", "AUX", "b"), *main("<participle>")]
     if tense == INFINITIVE:
         return [], [to, *base]
     modal = Word(_MODAL_WORDS[tense][0], "AUX", "a")
     if tense in {PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD}:
-        return [modal], [Word("be", "AUX", "b"), *main(forms.participle)]
+        return [modal], [Word("be", "AUX", "b"), *main("<participle>")]
     return [modal], base
 
 
-def _german(verb: Verb, tense: int, person: int, forbidden: bool) -> tuple[Word, list[Word]]:
+def _german(traits: _Traits, tense: int, person: int, forbidden: bool) -> tuple[Word, list[Word]]:
     """The finite verb, and what stands before it in a verb-final clause."""
-    forms = verb.conjugation
-    tag = "AUX" if verb.frame == "copula" else "VERB"
+    tag = traits.tag
 
     def auxiliary(name: str) -> Word:
         return Word(AUXILIARIES[name][person], "AUX", "a")
 
-    participle = Word(forms.participle, tag, "v")
-    infinitive = Word(forms.infinitive, tag, "v")
+    participle = Word("<Participle>", tag, "v")
+    infinitive = Word("<Infinitive>", tag, "v")
     passive = [participle, Word("werden", "AUX", "b")]
     if tense in {PRESENT, PAST, PROGRESSIVE}:
-        finite = Word((forms.past if tense == PAST else forms.present)[person], tag, "v")
-        return finite, [Word(forms.prefix, "ADP", "x")] if forms.prefix else []
+        finite = Word(f"<Past {person}>" if tense == PAST else f"<Present {person}>", tag, "v")
+        return finite, [Word("<Prefix>", "ADP", "x")] if traits.prefix else []
     if tense == PERFECT:
-        return auxiliary("sein" if verb.sein else "haben"), [participle]
+        return auxiliary("sein" if traits.sein else "haben"), [participle]
     if tense == PLUPERFECT:
-        return auxiliary("waren" if verb.sein else "hatten"), [participle]
+        return auxiliary("waren" if traits.sein else "hatten"), [participle]
     if tense == PASSIVE_PRESENT:
         return auxiliary("werden"), [participle]
     if tense == PASSIVE_PAST:
@@ -179,9 +233,13 @@ def _german(verb: Verb, tense: int, person: int, forbidden: bool) -> tuple[Word,
     return auxiliary(name), passive if tense in {PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD} else [infinitive]
 
 
-def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Complex:
+@cache
+def _make_pattern(
+    traits: _Traits, tense: int, person: int, polarity: int, order: int
+) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """The parts of a complex with names of verb forms in them, and which pieces have such names."""
     negated = polarity in {NOT, NO}
-    operator, rest = _english(verb, tense, person, support=negated or order == QUESTION)
+    operator, rest = _english(traits, tense, person, support=negated or order == QUESTION)
     negation = [Word("never" if polarity == NEVER else "not", "ADV" if polarity == NEVER else "PART", "n")]
     if polarity == POSITIVE:
         negation = []
@@ -194,22 +252,22 @@ def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Co
         german_negation = []
     finite: list[Word] = []
     if tense == INFINITIVE:
-        *zu, text = verb.conjugation.to_infinitive
-        end = [*(Word(word, "PART", "z") for word in zu), Word(text, "VERB", "v")]
+        end = [*([] if traits.prefix else [Word("zu", "PART", "z")]), Word("<zu-Infinitive>", traits.tag, "v")]
     else:
-        word, end = _german(verb, tense, person, negated)
+        word, end = _german(traits, tense, person, negated)
         if order != FINAL:
             finite = [word]
         elif end and end[-1].part == "x":
             end = [Word(end[-1].text + word.text, word.tag, "v")]
         else:
             end = [*end, word]
-    reflexive = [Word(REFLEXIVE[person], "PRON", "r")] if verb.reflexive else []
+    reflexive = [Word(REFLEXIVE[person], "PRON", "r")] if traits.reflexive else []
     adverb = [Word("gerade", "ADV", "e")] if tense == PROGRESSIVE else []
     english_pieces = (operator, negation, rest)
     german_pieces = (finite, reflexive, adverb, german_negation, end)
     tokens = [tuple((word.text, word.tag) for word in piece) for piece in (*english_pieces, *german_pieces)]
-    return Complex._make([*tokens, _link(english_pieces, german_pieces)])
+    open_pieces = [index for index, piece in enumerate(tokens) if any("<" in text for text, _ in piece)]
+    return (*tokens, _link(english_pieces, german_pieces)), tuple(open_pieces)
 
 
 def _link(english: tuple[list[Word], ...], german: tuple[list[Word], ...]) -> tuple[Group, ...]:

@@ -34,7 +34,10 @@ class Noun:
     see `nominals`. ``entries`` remembers the noun phrases that were built.
     """
 
-    __slots__ = ("adjectives", "an", "cls", "english", "entries", "gender", "german", "human", "key", "kinds", "mass")
+    __slots__ = (
+        "adjectives", "an", "cls", "english", "english_tokens", "entries", "gender", "german", "german_tokens", "human",
+        "key", "kinds", "mass",
+    )  # fmt: skip
 
     def __init__(self, cls: str, line: str) -> None:
         left, right = (side.strip() for side in line.split("|"))
@@ -50,6 +53,8 @@ class Noun:
         self.german = decline_noun(word, genitive, many)
         one = tuple(singular.split("_"))
         self.english = (one, tuple(plural.split("_")) if plural else (*one[:-1], with_s(one[-1])))
+        self.english_tokens = tuple(tuple((word, "NOUN") for word in words) for words in self.english)
+        self.german_tokens = tuple(tuple(((word, "NOUN"),) for word in forms) for forms in self.german)
         self.an = takes_an(one[0])
         self.adjectives: tuple[Adjective, ...] = ()
         self.entries: dict[int, Entry] = {}

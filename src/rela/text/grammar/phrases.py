@@ -159,47 +159,57 @@ def noun_phrase(
     return add_adjective(entry, adjective) if adjective else entry.plain.phrase
 
 
-class Word(NamedTuple):
-    """A word, its tag and its part.
+class _Front(NamedTuple):
+    """What comes before the adjective, on both sides: words, their tags and parts.
 
-    Parts are preposition p, determiner d, article under *not* k, preposition and article in one f, adjective a, noun n.
+    Parts are preposition p, determiner d, article under *not* k, preposition and article in one f; further on,
+    adjective a and noun n.
     """
 
-    text: str
-    tag: str
-    part: str
+    english: Tokens
+    german: Tokens
+    english_parts: str
+    german_parts: str
+    article: bool
 
 
-def _enter(noun: Noun, number: int, determiner: Determiner, case: int, before: Preposition) -> Entry:
-    gender = noun.agreement(number)
+@cache
+def _make_front(determiner: Determiner, number: int, gender: int, case: int, before: Preposition, an: bool) -> _Front:
     english_word = determiner.plural if number else determiner.singular
     german_word = determiner.stem
     if determiner.stem and determiner.tag == "DET":
         german_word = decline_determiner(determiner.stem, case, gender)
     article = english_word == "a"
-    if article and noun.an:
+    if article and an:
         english_word = "an"
-    english = [Word(word, "ADP", "p") for word in before.english.split()]
-    german = [Word(word, "ADP", "p") for word in before.german.split()]
+    own, foreign = before.english.split(), before.german.split()
+    english, english_parts = [(word, "ADP") for word in own], "p" * len(own)
+    german, german_parts = [(word, "ADP") for word in foreign], "p" * len(foreign)
     if english_word:
-        english.append(Word(english_word, determiner.tag, "k" if determiner.under_not else "d"))
+        english.append((english_word, determiner.tag))
+        english_parts += "k" if determiner.under_not else "d"
     if determiner.stem == "der" and (before.german, german_word) in CONTRACTIONS:
-        german = [Word(CONTRACTIONS[before.german, german_word], "ADP", "f")]
+        german, german_parts = [(CONTRACTIONS[before.german, german_word], "ADP")], "f"
     elif german_word:
-        german.append(Word(german_word, determiner.tag, "d"))
-    english_noun = [Word(word, "NOUN", "n") for word in noun.english[number]]
-    german_noun = [Word(noun.german[number][case], "NOUN", "n")]
-    adjective = [Word("", "ADJ", "a")]
-    whole = english + english_noun, german + german_noun
-    plain = Phrase(_tokens(whole[0]), _tokens(whole[1]), _link(*whole))
+        german.append((german_word, determiner.tag))
+        german_parts += "d"
+    return _Front(tuple(english), tuple(german), english_parts, german_parts, article)
+
+
+def _enter(noun: Noun, number: int, determiner: Determiner, case: int, before: Preposition) -> Entry:
+    gender = noun.agreement(number)
+    english, german, own, foreign, article = _make_front(determiner, number, gender, case, before, noun.an)
+    english_noun, german_noun = noun.english_tokens[number], noun.german_tokens[number][case]
+    parts = "n" * len(english_noun)
+    plain = Phrase(english + english_noun, german + german_noun, _link(own + parts, foreign + "n"))
     return Entry(
         Nominal(plain, 5 if number else 2, determiner.what, noun, number, determiner),
-        _tokens(english),
-        _tokens(english_noun),
-        _tokens(german),
-        _tokens(german_noun),
+        english,
+        english_noun,
+        german,
+        german_noun,
         determiner.endings[case][gender],
-        _link(english + adjective + english_noun, german + adjective + german_noun),
+        _link(f"{own}a{parts}", foreign + "an"),
         article,
     )
 
@@ -210,16 +220,8 @@ _LINKS = {
 }  # fmt: skip
 
 
-def _tokens(words: list[Word]) -> Tokens:
-    return tuple((word.text, word.tag) for word in words)
-
-
-def _link(english: list[Word], german: list[Word]) -> tuple[int, ...]:
-    return _link_parts("".join([word.part for word in english]), "".join([word.part for word in german]))
-
-
 @cache
-def _link_parts(english: str, german: str) -> tuple[int, ...]:
+def _link(english: str, german: str) -> tuple[int, ...]:
     own, foreign = set(english), set(german)
     links = dict(_LINKS)
     if not own & {"d", "k"}:
