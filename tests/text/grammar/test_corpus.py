@@ -1,10 +1,11 @@
 """The corpus as files."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rela.text.grammar import generate, write_corpus
+from rela.text.grammar import GrammarPair, generate, write_corpus
 
 COUNTS = {"train": 30, "dev": 5, "test": 6, "test-compositional": 7}
 
@@ -36,7 +37,7 @@ def test_gold(tmp_path: Path):
 
 
 def test_an_interrupted_file_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def fail(*args: object, **kwargs: object):
+    def fail(*args: object, **kwargs: object) -> Iterator[GrammarPair]:
         yield from list(generate("dev", count=2))
         raise KeyboardInterrupt
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (tables: a row a line)
 """Forms of nouns, determiners, adjectives and verbs, against paradigms written by hand."""
 
 import pytest

@@ -143,7 +143,7 @@ def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Co
 
 @cache
 def _fill(verb: Verb, piece: Tokens) -> Tokens:
-    """Remembered, so that complexes share their pieces: they would not fit into the caches of the processor otherwise."""
+    """Remembered, so that complexes share their pieces and the processor finds them in its caches."""
     forms = _forms(verb)
     return tuple([(forms.get(text, text), tag) for text, tag in piece])
 
