@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from .closed import FREQUENCIES, MANNERS, MANNERS_OF, TIMES
+from .closed import FREQUENCIES, HABITS, MANNERS, MANNERS_OF, TIMES
 from .complexes import (
     FINAL,
     INFINITIVE,
@@ -48,7 +48,7 @@ from .plans import (
 )  # fmt: skip
 from .relatives import RelativeWriter
 from .splits import DATIVE_OBJECT
-from .tenses import AMBIGUOUS, FREELY, PASTS, WITH_NEVER, Tenses
+from .tenses import AMBIGUOUS, FREELY, PASTS, VOLUNTARY, WITH_NEVER, Tenses
 
 _BY, _TO_WHOM = preposition("by", "von"), preposition("to", "")
 _NO = DETERMINERS["no"]
@@ -112,6 +112,8 @@ class Writer(RelativeWriter):
                 tense = choices[int(random() * len(choices))]
             elif frame == "passive":
                 frame = "transitive"
+            if frame == "self_moving" and tense in VOLUNTARY:
+                tense = PAST if tense in PASTS else PRESENT
         verb = self.draw_verb(frame, tense, order)
         if tense == PROGRESSIVE and order == VERB_FINAL:
             tense = PRESENT
@@ -190,8 +192,10 @@ class Writer(RelativeWriter):
         chance = random()
         if chance < 0.32:
             times = TIMES[tense]
-            if times and not timeless and not relative:
+            if times and not timeless and not relative and polarity != NEVER:
                 time = times[int(random() * len(times))]
+                if polarity != POSITIVE and time in HABITS:
+                    time = times[0]  # "every day" and "not" would not mean the same in both orders
                 fronted = chance < 0.12 and order == SUBJECT_FIRST and opening is NOTHING
                 if fronted and phrase is subject.phrase:
                     order, opening, time = INVERTED, time, NOTHING

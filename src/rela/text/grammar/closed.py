@@ -128,7 +128,7 @@ _ALWAYS = [
     _two("this week", "diese Woche", "DET NOUN", "DET NOUN"),
     _two("this year", "dieses Jahr", "DET NOUN", "DET NOUN"),
 ]
-_HABITS = [
+HABITS = [
     _two(f"every {a}", b, "DET NOUN", "DET NOUN")
     for a, b in (("day", "jeden Tag"), ("evening", "jeden Abend"), ("morning", "jeden Morgen"), ("week", "jede Woche"))
 ]
@@ -152,9 +152,9 @@ _NOW = [_one("now", "jetzt")]
 def _times() -> dict[int, tuple[Phrase, ...]]:
     found: dict[int, list[Phrase]] = {tense: [] for tense in range(24)}
     for tense in _PASTS:
-        found[tense] += _ONCE * 2 + _PARTS * 2 + _PERIODS + _HABITS + _ALWAYS[:1] * 3
+        found[tense] += _ONCE * 2 + _PARTS * 2 + _PERIODS + HABITS + _ALWAYS[:1] * 3
     for tense in _PRESENTS:
-        found[tense] += _PARTS * 2 + _HABITS * 4 + _ALWAYS * 3 + _NOW * 6
+        found[tense] += _PARTS * 2 + HABITS * 4 + _ALWAYS * 3 + _NOW * 6
     for tense in _FUTURES:
         found[tense] += _COMING * 5 + _PERIODS + _PARTS
     for tense in _PERFECTS:

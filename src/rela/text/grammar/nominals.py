@@ -51,31 +51,31 @@ _SOME = "some many several all both 2*two 2*three four five ten 3*bare no"
 FREE = choose(
     f"10*the 6*a 3*this every no {_OWN}",
     f"9*the 3*this {_OWN} {_SOME}",
-    "20*the 9*a 5*this every no my our",
-    f"16*the 5*this our {_SOME} {_SOME}",
+    "20*the 9*a 5*this every no",
+    f"16*the 5*this {_SOME} {_SOME}",
     f"{_OWNS} 2*the a",
     f"{_OWNS} 2*the two three",
     "4*the this 5*bare my your his her",
 )
 """Anything: *every*, *no* and the like only where nothing else is negated."""
 KNOWN = choose(
-    f"8*the 2*this {_OWN}", f"8*the 2*this {_OWN}", "20*the 6*this my our", "20*the 6*this my our", _OWN, _OWN,
+    f"8*the 2*this {_OWN}", f"8*the 2*this {_OWN}", "20*the 6*this", "20*the 6*this", _OWN, _OWN,
     "4*the this my your his her",
 )  # fmt: skip
 BESIDE_NEVER = choose(
-    f"8*the 2*this {_OWN} 4*a", f"8*the 2*this {_OWN} 4*bare", "20*the 6*this my our 6*a",
-    "20*the 6*this my our 6*bare", _OWN, _OWN, "4*the this my your his her 6*bare",
+    f"8*the 2*this {_OWN} 4*a", f"8*the 2*this {_OWN} 4*bare", "20*the 6*this 6*a",
+    "20*the 6*this 6*bare", _OWN, _OWN, "4*the this my your his her 6*bare",
 )  # fmt: skip
 UNDER_NOT = choose(
-    f"8*the 2*this {_OWN} 9*not_a", f"8*the 2*this {_OWN} 4*not_any 4*not_bare", "16*the 5*this my our 9*not_a",
-    "16*the 5*this our 4*not_any 4*not_bare", _OWN, _OWN, "4*the this my your his her 3*not_any 6*not_bare",
+    f"8*the 2*this {_OWN} 9*not_a", f"8*the 2*this {_OWN} 4*not_any 4*not_bare", "16*the 5*this 9*not_a",
+    "16*the 5*this 4*not_any 4*not_bare", _OWN, _OWN, "4*the this my your his her 3*not_any 6*not_bare",
 )  # fmt: skip
 _OWNER, _KIN_OWNER, _WHOLE = _read("2*the this a"), _read(_OWN), _read("5*the this my our")
 _THE, _THEIRS, _BARE = DETERMINERS["the"], DETERMINERS["theirs"], DETERMINERS["bare"]
 _OF = preposition("of", "")
 _OWNED = frozenset({
     "object", "device", "container", "tool", "document", "paper", "clothing", "vehicle", "furniture", "food", "dish",
-    "pastry", "drink", "opening", "room", "tale", "topic",
+    "pastry", "drink", "side", "opening", "room", "tale", "topic",
 })  # fmt: skip
 """Classes of what somebody may own."""
 _PARTS = frozenset({"part", "measure"})

@@ -88,12 +88,14 @@ NOUNS: dict[str, str] = {
     "food": """
         cheese/- | m Käse -s -
         butter/- | f Butter - -
-        honey/- | m Honig -s -
         apple | m Apfel -s Äpfel
         tomato/tomatoes | f Tomate - Tomaten
-        salad | m Salat -s Salate
         pear | f Birne - Birnen
         sandwich | n Sandwich -s Sandwiches
+    """,
+    "side": """
+        honey/- | m Honig -s -
+        salad | m Salat -s Salate
         potato_salad | m Kartoffelsalat -s Kartoffelsalate
     """,
     "dish": """
@@ -141,16 +143,18 @@ NOUNS: dict[str, str] = {
     "vehicle": """
         car | n Auto -s Autos
         bus | m Bus -ses Busse
-        train | m Zug -es Züge
         bicycle | n Fahrrad -es Fahrräder
-        ship | n Schiff -es Schiffe
-        boat | n Boot -es Boote
         truck | m Lastwagen -s Lastwagen
         motorcycle | n Motorrad -es Motorräder
         sports_car | m Sportwagen -s Sportwagen
         police_car | n Polizeiauto -s Polizeiautos
         fire_truck | n Feuerwehrauto -s Feuerwehrautos
         school_bus | m Schulbus -ses Schulbusse
+    """,
+    "transport": """
+        train | m Zug -es Züge
+        ship | n Schiff -es Schiffe
+        boat | n Boot -es Boote
     """,
     "document": """
         book | n Buch -es Bücher
@@ -349,15 +353,17 @@ NOUNS: dict[str, str] = {
 UNIONS: dict[str, tuple[str, ...]] = {
     "human": ("person", "kin"),
     "being": ("person", "kin", "animal"),
-    "edible": ("food", "dish", "pastry"),
-    "meal": ("food", "dish", "pastry", "drink"),
+    "edible": ("food", "dish", "pastry", "side"),
+    "meal": ("food", "dish", "pastry", "side", "drink"),
+    "solid": ("food", "pastry"),
+    "traffic": ("vehicle", "transport"),
     "readable": ("document", "paper"),
     "small": ("object", "container", "tool", "document", "paper"),
     "thing": ("object", "container", "device", "tool", "document", "paper", "clothing"),
     "goods": ("object", "container", "device", "document", "clothing", "vehicle", "furniture", "tool", "pastry"),
     "belonging": ("object", "device", "document", "clothing", "vehicle"),
-    "visible": ("person", "kin", "animal", "vehicle", "object", "building", "plant"),
-    "machine": ("vehicle", "device"),
+    "visible": ("person", "kin", "animal", "vehicle", "transport", "object", "building", "plant"),
+    "machine": ("vehicle", "transport", "device"),
     "washable": ("clothing", "vehicle"),
     "cleanable": ("room", "opening"),
     "inside": ("building", "room", "outdoors"),
@@ -369,6 +375,6 @@ UNIONS: dict[str, tuple[str, ...]] = {
     "rentable": ("room", "vehicle"),
     "admired": ("building", "kin", "person", "plant"),
     "feature": ("part", "measure"),
-    "whole": ("building", "vehicle", "furniture"),
+    "whole": ("building", "vehicle", "transport", "furniture"),
 }
 """Classes that verbs and prepositions ask for and that are made of several others."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from .clauses import COMPLEX_ORDER, Writer
-from .closed import NAMES, PROFESSIONS, PRONOUNS, THAN, TIMES
+from .closed import IN_CITY, NAMES, PROFESSIONS, PRONOUNS, THAN, TIMES
 from .complexes import NOT, PAST, POSITIVE, PRESENT, get_complex
 from .german import AUXILIARIES, NOMINATIVE
 from .lexicon import Adjective, Noun, Verb, load_lexicon
@@ -123,7 +123,7 @@ class Predicator(Writer):
         subject, feminine = self.pick(_gendered_subjects())
         tense = PRESENT if self.random() < 0.5 else PAST
         time = self.pick(TIMES[PAST]) if tense == PAST and self.random() < 0.2 else NOTHING
-        place = self.draw_location("home") if self.random() < 0.7 else NOTHING
+        place = self.pick(IN_CITY) if self.random() < 0.7 else NOTHING
         complex_ = get_complex(copula(), tense, 2, POSITIVE, COMPLEX_ORDER[order])
         plan = PLANS[order][DEFINITE][0]
         return assemble(plan, complex_, opening, subject, direct=profession(index, feminine), place=place, time=time)

@@ -37,8 +37,8 @@ VERBS: dict[str, str] = {
         jump | springen springst springt sprang gesprungen | being | s
     """,
     "self_moving": """
-        depart | ab|fahren fährst fährt fuhr gefahren | vehicle | s
-        stop stopped stopped stopping | an|halten hältst hält hielt gehalten | vehicle
+        depart | ab|fahren fährst fährt fuhr gefahren | traffic | s
+        stop stopped stopped stopping | an|halten hältst hält hielt gehalten | traffic
         grow grew grown | wachsen wächst wächst wuchs gewachsen | plant | s
         bloom | blühen | plant
     """,
@@ -73,7 +73,7 @@ VERBS: dict[str, str] = {
         draw drew drawn | zeichnen | human > portrait
         cook | kochen | human > dish
         bake | backen bäckst bäckt backte gebacken | human > pastry
-        cut cut cut cutting | schneiden schneidest schneidet schnitt geschnitten | human > edible
+        cut cut cut cutting | schneiden schneidest schneidet schnitt geschnitten | human > solid
         order | bestellen | human > meal
         prepare | vor|bereiten bereitest bereitet bereitete bereitet | human > event
         invite | ein|laden lädst lädt lud geladen | human > human
