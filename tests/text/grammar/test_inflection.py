@@ -44,7 +44,7 @@ def test_a_mass_noun_has_no_plural():
         ("no dark kitchen", "keine dunkle Küche / keine dunkle Küche / keiner dunklen Küche / keiner dunklen Küche"),
         ("this expensive car", "dieses teure Auto / dieses teure Auto / diesem teuren Auto / dieses teuren Autos"),
         ("our expensive car", "unser teures Auto / unser teures Auto / unserem teuren Auto / unseres teuren Autos"),
-        ("every high tree", "jeder hohe Baum / jeden hohen Baum / jedem hohen Baum / jedes hohen Baumes"),
+        ("every tall tree", "jeder hohe Baum / jeden hohen Baum / jedem hohen Baum / jedes hohen Baumes"),
         ("bare cold milk", "kalte Milch / kalte Milch / kalter Milch / kalter Milch"),
         ("bare cold coffee", "kalter Kaffee / kalten Kaffee / kaltem Kaffee / kalten Kaffees"),
         ("bare cold water", "kaltes Wasser / kaltes Wasser / kaltem Wasser / kalten Wassers"),

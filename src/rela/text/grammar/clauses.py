@@ -199,7 +199,7 @@ class Writer(RelativeWriter):
                 fronted = chance < 0.12 and order == SUBJECT_FIRST and opening is NOTHING
                 if fronted and phrase is subject.phrase:
                     order, opening, time = INVERTED, time, NOTHING
-        elif chance < 0.42 and polarity == POSITIVE and tense in FREQUENCIES and FREQUENCIES[tense]:
+        elif chance < 0.42 and polarity == POSITIVE and order != ASKED and FREQUENCIES.get(tense):
             frequency = self.pick(FREQUENCIES[tense])
         complex_ = get_complex(verb, tense, person, polarity, COMPLEX_ORDER[order])
         flags = 0

@@ -168,7 +168,7 @@ class Author(Predicator):
             opening = self.draw_nominal(verb.object_class, ACCUSATIVE, _WHICH).phrase
         else:
             opening = WHERE
-            direct = self.draw_object(verb.object_class, ACCUSATIVE, subject.person)
+            direct = self.draw_object(verb.object_class, ACCUSATIVE, subject.person, KNOWN)
         plan = PLANS[ASKED][direct.what][0]
         time = self._draw_time(tense)
         return assemble(plan, complex_, opening, subject.phrase, direct=direct.phrase, time=time)
