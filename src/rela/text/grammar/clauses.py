@@ -51,7 +51,8 @@ from .splits import DATIVE_OBJECT
 from .tenses import AMBIGUOUS, FREELY, PASTS, VOLUNTARY, WITH_NEVER, Tenses
 
 _BY, _TO_WHOM = preposition("by", "von"), preposition("to", "")
-_NO = DETERMINERS["no"]
+_CLOSED = (DETERMINERS["no"], DETERMINERS["theirs"])
+"""Determiners of noun phrases that take no relative clause: it would be unclear what it belongs to."""
 _FRAMES = (
     ("transitive",) * 34 + ("intransitive",) * 12 + ("passive",) * 11 + ("prepositional",) * 11 + ("dative",) * 8
     + ("ditransitive",) * 7 + ("ditransitive_to",) * 4 + ("motion",) * 6 + ("travel",) * 3 + ("locative",) * 5
@@ -115,7 +116,7 @@ class Writer(RelativeWriter):
             if frame == "self_moving" and tense in VOLUNTARY:
                 tense = PAST if tense in PASTS else PRESENT
         verb = self.draw_verb(frame, tense, order)
-        if tense == PROGRESSIVE and order == VERB_FINAL:
+        if tense == PROGRESSIVE and (order == VERB_FINAL or not verb.progressive):
             tense = PRESENT
         polarity = POSITIVE
         chance = random()
@@ -137,7 +138,7 @@ class Writer(RelativeWriter):
             subject.noun is not None
             and random() < 0.09
             and order in (SUBJECT_FIRST, VERB_FINAL)
-            and subject.determiner is not _NO
+            and subject.determiner not in _CLOSED
         ):
             phrase = self.add_relative(subject, closing=True)
         return self._finish(order, opening, frame, verb, tense, polarity, subject, phrase, person, last, timeless)
@@ -177,7 +178,8 @@ class Writer(RelativeWriter):
         fused = direct.determiner is not None and direct.determiner.under_not
         if fused:
             polarity = NO
-        relative = last and direct.noun is not None and frame == "transitive" and not fused and random() < 0.14
+        relative = last and frame == "transitive" and not fused and random() < 0.14
+        relative = relative and direct.noun is not None and direct.determiner not in _CLOSED
         if relative:
             complex_ = get_complex(verb, tense, person, polarity, COMPLEX_ORDER[order])
             closing = bool(complex_.end) or (polarity != POSITIVE and direct.what == DEFINITE)

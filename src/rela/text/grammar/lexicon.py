@@ -87,7 +87,7 @@ class Verb:
 
     __slots__ = (
         "case", "conjugation", "english", "forms", "frame", "key", "object_class", "passive", "preposition",
-        "reflexive", "sein", "stative", "subject_class",
+        "progressive", "reflexive", "sein", "stative", "subject_class",
     )  # fmt: skip
 
     def __init__(self, frame: str, line: str) -> None:
@@ -108,6 +108,7 @@ class Verb:
         self.sein = "s" in marks
         self.reflexive = "refl" in marks
         self.stative = "st" in marks
+        self.progressive = not marks & {"st", "mo"}
         self.passive = frame == "transitive" and "np" not in marks
         self.forms: dict[int, Complex] = {}
 

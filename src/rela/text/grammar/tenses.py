@@ -60,7 +60,7 @@ PASTS = frozenset({PAST, COULD, HAD_TO, WANTED})
 WITH_NEVER = frozenset({PRESENT, PAST, PERFECT, PASSIVE_PRESENT, PASSIVE_PAST, PASSIVE_PERFECT})
 AMBIGUOUS = frozenset({"read", "cut", "put"})
 """Verbs whose English past looks like their present but in the third person singular."""
-ACTIVE = frozenset({PROGRESSIVE, MUST, HAVE_TO, HAD_TO, WANT, WANTED, SHOULD, MAY, WOULD_LIKE})
+ACTIVE = frozenset({PROGRESSIVE, CAN, COULD, MUST, HAVE_TO, HAD_TO, WANT, WANTED, SHOULD, MAY, WOULD_LIKE})
 """Tenses of what one does, not of what one is: nobody is knowing or has to like."""
 VOLUNTARY = frozenset({WANT, WANTED, WOULD_LIKE, MAY})
 """Tenses of those who have a will: no tree wants to grow."""

@@ -4,7 +4,7 @@ One line a verb: ``english | german | subject > object | flags``. English is ``b
 underscore joins a fixed particle (``turn_on``). German is the infinitive alone for weak verbs, else ``infinitive du
 er past participle``; ``auf|machen`` has a separable prefix. An object of prepositional verbs is ``preposition
 preposition+case class``, with ``-`` where English has no preposition. Flags: ``s`` perfect with *sein*, ``refl``
-reflexive in German, ``st`` stative (no progressive), ``np`` no passive.
+reflexive in German, ``st`` stative, ``mo`` momentary (no progressive), ``np`` no passive.
 """
 
 VERBS: dict[str, str] = {
@@ -43,22 +43,22 @@ VERBS: dict[str, str] = {
         bloom | blühen | plant
     """,
     "transitive": """
-        see saw seen | sehen siehst sieht sah gesehen | being > visible | st
+        see saw seen | sehen siehst sieht sah gesehen | being > visible | mo
         buy bought bought | kaufen | human > goods
         sell sold sold | verkaufen | human > goods
         read read read | lesen liest liest las gelesen | human > readable
         write wrote written | schreiben schreibst schreibt schrieb geschrieben | human > readable
         eat ate eaten | essen isst isst aß gegessen | being > edible
         drink drank drunk | trinken trinkst trinkt trank getrunken | human > drink
-        find found found | finden findest findet fand gefunden | human > thing | st
+        find found found | finden findest findet fand gefunden | human > thing | mo
         look_for | suchen | human > thing
-        lose lost lost | verlieren verlierst verliert verlor verloren | human > thing | st
+        lose lost lost | verlieren verlierst verliert verlor verloren | human > thing | mo
         love | lieben | human > being | st
         know knew known | kennen kennst kennt kannte gekannt | human > human | st np
         visit | besuchen | human > human
         meet met met | treffen triffst trifft traf getroffen | human > human | np
-        hear heard heard | hören | being > being | st
-        understand understood understood | verstehen verstehst versteht verstand verstanden | human > account | st
+        hear heard heard | hören | being > being | mo
+        understand understood understood | verstehen verstehst versteht verstand verstanden | human > account | mo
         carry | tragen trägst trägt trug getragen | human > container
         wear wore worn | tragen trägst trägt trug getragen | human > clothing
         wash | waschen wäschst wäscht wusch gewaschen | human > washable
@@ -175,7 +175,7 @@ VERBS: dict[str, str] = {
         dream | träumen | human > of von+dat belonging
         believe | glauben | human > in an+acc account | st
         ask | bitten bittest bittet bat gebeten | human > for um+acc meal
-        remember | erinnern | human > - an+acc subject_matter | refl st
+        remember | erinnern | human > - an+acc subject_matter | refl mo
         complain | beschweren | human > about über+acc meal | refl
         look_forward | freuen | human > to auf+acc event | refl
         take_care took taken | kümmern | human > of um+acc being | refl
