@@ -6,8 +6,8 @@ own an English adjective takes *more*; a German ``-`` marks adjectives that are 
 
 DOMAINS: dict[str, str] = {
     "person": "p", "kin": "p", "animal": "a", "food": "f", "dish": "f", "pastry": "f", "drink": "d", "side": "f",
-    "transport": "v", "clothing": "c", "vehicle": "v", "document": "r", "paper": "r", "object": "o",
-    "device": "o", "container": "o", "tool": "o", "furniture": "o", "opening": "o", "building": "b", "room": "b", "outdoors": "b",
+    "transport": "v", "clothing": "c", "vehicle": "v", "document": "r", "paper": "r", "object": "o", "device": "o",
+    "container": "o", "tool": "o", "furniture": "o", "opening": "o", "building": "b", "room": "b", "outdoors": "b",
     "spot": "b", "plant": "l", "event": "e", "topic": "t", "tale": "t", "part": "-", "measure": "-",
 }  # fmt: skip
 """For each class of nouns the letter by which adjectives name it."""

@@ -147,7 +147,8 @@ class Drawer:
         noun = self.draw_noun(cls)
         adjective = self.draw_adjective(noun, 0.2)
         return head._replace(
-            phrase=join(head.phrase, noun_phrase(noun, 0, self.pick(_WHOLE), GENITIVE, adjective, _OF))
+            determiner=_THEIRS,
+            phrase=join(head.phrase, noun_phrase(noun, 0, self.pick(_WHOLE), GENITIVE, adjective, _OF)),
         )
 
     def _draw_possessed(self, noun: Noun, number: int, case: int) -> Nominal:
