@@ -1,4 +1,4 @@
-"""The built-in corpus: English-German sentence pairs with gold word alignments and tags, from a grammar and a lexicon."""
+"""The built-in corpus: English-German sentence pairs with gold word alignments and tags, by grammar and lexicon."""
 
 from .corpus import write_corpus as write_corpus
 from .pairs import GrammarPair as GrammarPair

@@ -1,14 +1,14 @@
 """The adjectives: English with its comparative, German with attributive stem and comparative, and what they go with.
 
-One line an adjective: ``english[/comparative] | german[/stem] comparative | domains``. Without a comparative of its own an
-English adjective takes *more*; a German ``-`` marks adjectives that are not compared.
+One line an adjective: ``english[/comparative] | german[/stem] comparative | domains``. Without a comparative of its
+own an English adjective takes *more*; a German ``-`` marks adjectives that are not compared.
 """
 
 DOMAINS: dict[str, str] = {
-    "person": "p", "kin": "p", "animal": "a", "food": "f", "dish": "f", "pastry": "f", "drink": "d", "clothing": "c",
-    "vehicle": "v", "document": "r", "paper": "r", "object": "o", "device": "o", "container": "o", "tool": "o",
-    "furniture": "o", "opening": "o", "building": "b", "room": "b", "outdoors": "b", "spot": "b", "plant": "l",
-    "event": "e", "topic": "t", "tale": "t", "part": "-",
+    "person": "p", "kin": "p", "animal": "a", "food": "f", "dish": "f", "pastry": "f", "drink": "d", "side": "f",
+    "transport": "v", "clothing": "c", "vehicle": "v", "document": "r", "paper": "r", "object": "o", "device": "o",
+    "container": "o", "tool": "o", "furniture": "o", "opening": "o", "building": "b", "room": "b", "outdoors": "b",
+    "spot": "b", "plant": "l", "event": "e", "topic": "t", "tale": "t", "part": "-", "measure": "-",
 }  # fmt: skip
 """For each class of nouns the letter by which adjectives name it."""
 
@@ -82,7 +82,7 @@ ADJECTIVES = """
     funny/funnier | lustig lustiger | pret
     wonderful | wunderbar wunderbarer | eb
     elegant | elegant eleganter | cv
-    high/higher | hoch/hoh höher | l
+    tall/taller | hoch/hoh höher | l
     wet/wetter | nass nasser | ca
     dry/drier | trocken trockener | cl
     useful | nützlich nützlicher | or

@@ -27,7 +27,7 @@ from .complexes import (
     WANTED,
     WOULD_LIKE,
 )
-from .phrases import Phrase, fixed
+from .phrases import DEFINITE, PRONOUN, Nominal, Phrase, fixed
 
 # English subject, English object, German nominative, accusative, dative, person.
 _PRONOUNS = (
@@ -38,20 +38,17 @@ _PRONOUNS = (
     ("we", "us", "wir", "uns", "uns", 3),
     ("they", "them", "sie", "sie", "ihnen", 5),
 )
-PRONOUNS: tuple[tuple[tuple[Phrase, Phrase, Phrase], int], ...] = tuple(
+PRONOUNS: tuple[tuple[Nominal, Nominal, Nominal], ...] = tuple(
     (
-        (
-            fixed(subject, nominative, "PRON", "PRON", "0-0"),
-            fixed(other, accusative, "PRON", "PRON", "0-0"),
-            fixed(other, dative, "PRON", "PRON", "0-0"),
-        ),
-        person,
+        Nominal(fixed(subject, nominative, "PRON", "PRON", "0-0"), person, PRONOUN),
+        Nominal(fixed(other, accusative, "PRON", "PRON", "0-0"), person, PRONOUN),
+        Nominal(fixed(other, dative, "PRON", "PRON", "0-0"), person, PRONOUN),
     )
     for subject, other, nominative, accusative, dative, person in _PRONOUNS
 )
-"""Each pronoun by case, and its person. *you* is always *du*."""
+"""Each pronoun by case. *you* is always *du*."""
 
-IT = tuple(fixed("it", word, "PRON", "PRON", "0-0") for word in ("er", "sie", "es"))
+IT = tuple(Nominal(fixed("it", word, "PRON", "PRON", "0-0"), 2, PRONOUN) for word in ("er", "sie", "es"))
 """*it* as a subject, by the German gender of what it stands for."""
 
 FIRST_NAMES = ("Anna", "Peter", "Paul", "Maria", "Lisa", "Martin", "Julia", "Daniel", "Laura", "Simon")
@@ -60,21 +57,22 @@ _CITIES = (
     ("Zurich", "Zürich"), ("Paris", "Paris"), ("Rome", "Rom"), ("Germany", "Deutschland"), ("France", "Frankreich"),
     ("Italy", "Italien"), ("Spain", "Spanien"), ("Austria", "Österreich"), ("Poland", "Polen"),
 )  # fmt: skip
-NAMES = tuple(fixed(name, name, "PROPN", "PROPN", "0-0") for name in FIRST_NAMES)
+NAMES = tuple(Nominal(fixed(name, name, "PROPN", "PROPN", "0-0"), 2, DEFINITE) for name in FIRST_NAMES)
 POSSESSORS = tuple(fixed(f"{name}'s", f"{name}s", "PROPN", "PROPN", "0-0") for name in FIRST_NAMES)
-IN_CITY = tuple(fixed(f"in {a}", f"in {b}", "ADP PROPN", "ADP PROPN", "0-0 1-1") for a, b in _CITIES) + (
+IN_CITY = (
+    *(fixed(f"in {a}", f"in {b}", "ADP PROPN", "ADP PROPN", "0-0 1-1") for a, b in _CITIES),
     fixed("in Switzerland", "in der Schweiz", "ADP PROPN", "ADP DET PROPN", "0-0 1-2", "1-1"),
 )
-TO_CITY = tuple(fixed(f"to {a}", f"nach {b}", "ADP PROPN", "ADP PROPN", "0-0 1-1") for a, b in _CITIES) + (
+TO_CITY = (
+    *(fixed(f"to {a}", f"nach {b}", "ADP PROPN", "ADP PROPN", "0-0 1-1") for a, b in _CITIES),
     fixed("to Switzerland", "in die Schweiz", "ADP PROPN", "ADP DET PROPN", "0-0 1-2", "1-1"),
 )
 
 # ---------------------------------------------------------------- time
 _PASTS = (PAST, COULD, HAD_TO, WANTED, PASSIVE_PAST)
-_PRESENTS = (PRESENT, CAN, MUST, HAVE_TO, WANT, SHOULD, MAY, WOULD_LIKE)
-_PRESENTS += (PASSIVE_PRESENT, PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD)
-_FUTURES = (FUTURE, PASSIVE_FUTURE, CAN, MUST, HAVE_TO, WANT, SHOULD, MAY, WOULD_LIKE)
-_FUTURES += (PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD)
+_MODALS = (CAN, MUST, HAVE_TO, WANT, SHOULD, MAY, WOULD_LIKE, PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD)
+_PRESENTS = (PRESENT, PASSIVE_PRESENT, *_MODALS)
+_FUTURES = (FUTURE, PASSIVE_FUTURE, *_MODALS)
 _PERFECTS = (PERFECT, PASSIVE_PERFECT)
 
 
@@ -125,9 +123,12 @@ _PARTS = [
     _day("in", "spring", "im Frühling", "NOUN"),
     _day("in", "fall", "im Herbst", "NOUN"),
 ]
-_ALWAYS = [_one("today", "heute"), _two("this week", "diese Woche", "DET NOUN", "DET NOUN")]
-_ALWAYS += [_two("this year", "dieses Jahr", "DET NOUN", "DET NOUN")]
-_HABITS = [
+_ALWAYS = [
+    _one("today", "heute"),
+    _two("this week", "diese Woche", "DET NOUN", "DET NOUN"),
+    _two("this year", "dieses Jahr", "DET NOUN", "DET NOUN"),
+]
+HABITS = [
     _two(f"every {a}", b, "DET NOUN", "DET NOUN")
     for a, b in (("day", "jeden Tag"), ("evening", "jeden Abend"), ("morning", "jeden Morgen"), ("week", "jede Woche"))
 ]
@@ -151,9 +152,9 @@ _NOW = [_one("now", "jetzt")]
 def _times() -> dict[int, tuple[Phrase, ...]]:
     found: dict[int, list[Phrase]] = {tense: [] for tense in range(24)}
     for tense in _PASTS:
-        found[tense] += _ONCE * 2 + _PARTS * 2 + _PERIODS + _HABITS + _ALWAYS[:1] * 3
+        found[tense] += _ONCE * 2 + _PARTS * 2 + _PERIODS + HABITS + _ALWAYS[:1] * 3
     for tense in _PRESENTS:
-        found[tense] += _PARTS * 2 + _HABITS * 4 + _ALWAYS * 3 + _NOW * 6
+        found[tense] += _PARTS * 2 + HABITS * 4 + _ALWAYS * 3 + _NOW * 6
     for tense in _FUTURES:
         found[tense] += _COMING * 5 + _PERIODS + _PARTS
     for tense in _PERFECTS:
@@ -209,14 +210,27 @@ MANNERS: dict[str, tuple[Phrase, ...]] = {
     "passive": _manners("quickly slowly carefully secretly immediately quietly"),
 }
 """How something is done, by the frame of the verb."""
+MANNERS_OF: dict[str, tuple[Phrase, ...]] = {
+    verb: _manners(words)
+    for verb, words in {
+        "sleep": "calmly alone", "work": "alone quietly slowly carefully", "laugh": "loudly quietly",
+        "cry": "loudly quietly", "dance": "alone happily enthusiastically", "wait": "patiently alone",
+        "sing": "loudly quietly happily alone proudly",
+        "play": "alone quietly happily loudly", "smoke": "alone secretly nervously", "swim": "slowly quickly alone",
+        "rest": "alone", "get": "immediately slowly quickly quietly", "wake": "slowly", "fall": "quickly immediately",
+        "sit": "slowly quickly quietly", "lie": "immediately quickly", "disappear": "quietly secretly quickly slowly",
+        "smile": "happily proudly nervously politely", "pray": "alone quietly", "whisper": "quietly nervously",
+        "cough": "loudly quietly", "jump": "quickly happily", "hurry": "nervously", "fight": "alone proudly",
+        "grow": "slowly quickly", "depart": "slowly", "stop": "slowly",
+    }.items()
+}  # fmt: skip
+"""The same by the English verb, where its frame says too little."""
 
-PLACES = tuple(
-    _one(a, b)
-    for a, b in (
-        ("here", "hier"), ("there", "dort"), ("outside", "draußen"), ("upstairs", "oben"), ("downstairs", "unten"),
-        ("everywhere", "überall"),
-    )
-) + (fixed("at home", "zu Hause", "ADP NOUN", "ADP NOUN", "0-0 1-1"),)  # fmt: skip
+_ADVERBS = (
+    ("here", "hier"), ("there", "dort"), ("outside", "draußen"), ("upstairs", "oben"), ("downstairs", "unten"),
+    ("everywhere", "überall"),
+)  # fmt: skip
+PLACES = (*(_one(a, b) for a, b in _ADVERBS), fixed("at home", "zu Hause", "ADP NOUN", "ADP NOUN", "0-0 1-1"))
 HOME = fixed("home", "nach Hause", "ADV", "ADP NOUN", "0-1", "0-0")
 
 _CONJUNCTIONS = (

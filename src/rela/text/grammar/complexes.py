@@ -1,13 +1,14 @@
 """Verb complexes: everything verbal of a clause, in pieces that the clause puts in their places.
 
-English comes as auxiliary, negation and main verb (*does* - *not* - *turn on*), German as finite verb, reflexive pronoun,
-*gerade*, negation and the end of the clause (*schaltet* - - - *nicht* - *ein*). In a verb-final clause the finite verb
-stands at the end too. The German tense is a function of the English one.
+English comes as auxiliary, negation and main verb (*does* - *not* - *turn on*), German as finite verb, reflexive
+pronoun, *gerade*, negation and the end of the clause (*schaltet* - - - *nicht* - *ein*). In a verb-final clause the
+finite verb stands at the end too. The German tense is a function of the English one.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 from .german import AUXILIARIES, REFLEXIVE
 from .lexicon import Tokens, Verb
@@ -38,21 +39,24 @@ _MODAL_WORDS = {
 }
 _BE = ("am", "are", "is", "are", "are", "are")
 _WAS = ("was", "were", "was", "were", "were", "were")
-_TAIL_TAGS = {"asleep": "ADJ", "goodbye": "NOUN", "care": "NOUN", "love": "NOUN", "forward": "ADV", "away": "ADV"}
-_TAIL_TAGS |= {"along": "ADV", "back": "ADV"}
+_TAIL_TAGS = {
+    "asleep": "ADJ", "goodbye": "NOUN", "care": "NOUN", "love": "NOUN", "forward": "ADV", "away": "ADV", "along": "ADV",
+    "back": "ADV",
+}  # fmt: skip
 
 
 class Word(NamedTuple):
-    """A word, its tag and its part in the complex: links join equal parts, see `_PARTNERS`."""
+    """A word, its tag and its part in the complex: links join equal parts for the most part, see `_kind`."""
 
     text: str
     tag: str
     part: str
 
 
-# Parts. English: verb v, particle t, auxiliary a, second auxiliary b, *do* d, *be* of the progressive g, *to* o, *not* n.
-# German: verb v, prefix x, auxiliary a, second auxiliary b, reflexive r, *gerade* e, *zu* o, *nicht* n.
-_SURE = {("v", "v"), ("a", "a"), ("b", "b"), ("n", "n"), ("o", "z")}
+# Parts. English: verb v, particle t, auxiliary a, second auxiliary b, *do* d, *be* of the progressive g, *to* o,
+# negation n, *cannot* c. German: verb v, prefix x, auxiliary a, second auxiliary b, reflexive r, *gerade* e, *zu* z,
+# negation n.
+_SURE = {("v", "v"), ("a", "a"), ("b", "b"), ("n", "n"), ("o", "z"), ("c", "a"), ("c", "n")}
 _POSSIBLE = {("g", "v"), ("g", "e"), ("v", "r"), ("o", "v")}
 
 
@@ -87,18 +91,73 @@ def get_complex(verb: Verb, tense: int, person: int, polarity: int, order: int) 
     return found
 
 
-def _english(verb: Verb, tense: int, person: int, support: bool) -> tuple[list[Word], list[Word]]:
+class _Traits(NamedTuple):
+    """All that the make-up of a complex depends on besides the forms of the verb, which stand for themselves in it."""
+
+    being: bool
+    tag: str
+    tail: tuple[str, ...]
+    prefix: bool
+    reflexive: bool
+    sein: bool
+
+
+@cache
+def _forms(verb: Verb) -> dict[str, str]:
+    """The forms of a verb by what stands for them."""
+    english, german = verb.english, verb.conjugation
+    forms = {
+        "<base>": english.base,
+        "<third>": english.third,
+        "<past>": english.past,
+        "<participle>": english.participle,
+        "<gerund>": english.gerund,
+        "<Prefix>": german.prefix,
+        "<Infinitive>": german.infinitive,
+        "<Participle>": german.participle,
+        "<zu-Infinitive>": german.to_infinitive[-1],
+    }
+    for person in range(6):
+        forms[f"<Present {person}>"] = german.present[person]
+        forms[f"<Past {person}>"] = german.past[person]
+        forms[f"<Prefix><Present {person}>"] = german.prefix + german.present[person]
+        forms[f"<Prefix><Past {person}>"] = german.prefix + german.past[person]
+    return forms
+
+
+def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Complex:
+    traits = _Traits(
+        verb.frame in {"copula", "existential"},
+        "AUX" if verb.frame == "copula" else "VERB",
+        verb.english.tail,
+        bool(verb.conjugation.prefix),
+        verb.reflexive,
+        verb.sein,
+    )
+    pieces, open_pieces = _make_pattern(traits, tense, person, polarity, order)
+    filled = list(pieces)
+    for index in open_pieces:
+        filled[index] = _fill(verb, pieces[index])
+    return Complex._make(filled)
+
+
+@cache
+def _fill(verb: Verb, piece: Tokens) -> Tokens:
+    """Remembered, so that complexes share their pieces and the processor finds them in its caches."""
+    forms = _forms(verb)
+    return tuple([(forms.get(text, text), tag) for text, tag in piece])
+
+
+def _english(traits: _Traits, tense: int, person: int, support: bool) -> tuple[list[Word], list[Word]]:
     """The operator, before *not*, and the rest."""
-    forms = verb.english
-    copula = verb.frame in {"copula", "existential"}
-    tag = "AUX" if verb.frame == "copula" else "VERB"
-    tail = [Word(word, _TAIL_TAGS.get(word, "ADP"), "t") for word in forms.tail]
+    copula, tag = traits.being, traits.tag
+    tail = [Word(word, _TAIL_TAGS.get(word, "ADP"), "t") for word in traits.tail]
     third = person == 2
 
     def main(text: str) -> list[Word]:
         return [Word(text, tag, "v"), *tail]
 
-    base = main(forms.base)
+    base = main("<base>")
     to = Word("to", "PART", "o")
     have = Word("has" if third else "have", "AUX", "a")
     if copula and tense in {PRESENT, PAST}:
@@ -106,7 +165,7 @@ def _english(verb: Verb, tense: int, person: int, support: bool) -> tuple[list[W
     if tense in {PRESENT, PAST}:
         if support:
             return [Word("did" if tense == PAST else "does" if third else "do", "AUX", "d")], base
-        return [], main(forms.past if tense == PAST else forms.third if third else forms.base)
+        return [], main("<past>" if tense == PAST else "<third>" if third else "<base>")
     if tense in {HAVE_TO, HAD_TO, WANT, WANTED}:
         word = "have" if tense in {HAVE_TO, HAD_TO} else "want"
         past = tense in {HAD_TO, WANTED}
@@ -122,43 +181,42 @@ def _english(verb: Verb, tense: int, person: int, support: bool) -> tuple[list[W
     if tense == WOULD_LIKE:
         return [Word("would", "AUX", "a")], [Word("like", "VERB", "a"), to, *base]
     if tense in {PERFECT, PLUPERFECT}:
-        return [have if tense == PERFECT else Word("had", "AUX", "a")], main(forms.participle)
+        return [have if tense == PERFECT else Word("had", "AUX", "a")], main("<participle>")
     if tense == FUTURE:
         return [Word("will", "AUX", "a")], base
     if tense == PROGRESSIVE:
-        return [Word(_BE[person], "AUX", "g")], main(forms.gerund)
+        return [Word(_BE[person], "AUX", "g")], main("<gerund>")
     if tense in {PASSIVE_PRESENT, PASSIVE_PAST}:
-        return [Word((_BE if tense == PASSIVE_PRESENT else _WAS)[person], "AUX", "a")], main(forms.participle)
+        return [Word((_BE if tense == PASSIVE_PRESENT else _WAS)[person], "AUX", "a")], main("<participle>")
     if tense == PASSIVE_PERFECT:
-        return [have], [Word("been", "AUX", "b"), *main(forms.participle)]
+        return [have], [Word("been", "AUX", "b"), *main("<participle>")]
     if tense == PASSIVE_FUTURE:
-        return [Word("will", "AUX", "a")], [Word("be", "AUX", "b"), *main(forms.participle)]
+        return [Word("will", "AUX", "a")], [Word("be", "AUX", "b"), *main("<participle>")]
     if tense == INFINITIVE:
         return [], [to, *base]
     modal = Word(_MODAL_WORDS[tense][0], "AUX", "a")
     if tense in {PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD}:
-        return [modal], [Word("be", "AUX", "b"), *main(forms.participle)]
+        return [modal], [Word("be", "AUX", "b"), *main("<participle>")]
     return [modal], base
 
 
-def _german(verb: Verb, tense: int, person: int, forbidden: bool) -> tuple[Word, list[Word]]:
+def _german(traits: _Traits, tense: int, person: int, forbidden: bool) -> tuple[Word, list[Word]]:
     """The finite verb, and what stands before it in a verb-final clause."""
-    forms = verb.conjugation
-    tag = "AUX" if verb.frame == "copula" else "VERB"
+    tag = traits.tag
 
     def auxiliary(name: str) -> Word:
         return Word(AUXILIARIES[name][person], "AUX", "a")
 
-    participle = Word(forms.participle, tag, "v")
-    infinitive = Word(forms.infinitive, tag, "v")
+    participle = Word("<Participle>", tag, "v")
+    infinitive = Word("<Infinitive>", tag, "v")
     passive = [participle, Word("werden", "AUX", "b")]
     if tense in {PRESENT, PAST, PROGRESSIVE}:
-        finite = Word((forms.past if tense == PAST else forms.present)[person], tag, "v")
-        return finite, [Word(forms.prefix, "ADP", "x")] if forms.prefix else []
+        finite = Word(f"<Past {person}>" if tense == PAST else f"<Present {person}>", tag, "v")
+        return finite, [Word("<Prefix>", "ADP", "x")] if traits.prefix else []
     if tense == PERFECT:
-        return auxiliary("sein" if verb.sein else "haben"), [participle]
+        return auxiliary("sein" if traits.sein else "haben"), [participle]
     if tense == PLUPERFECT:
-        return auxiliary("waren" if verb.sein else "hatten"), [participle]
+        return auxiliary("waren" if traits.sein else "hatten"), [participle]
     if tense == PASSIVE_PRESENT:
         return auxiliary("werden"), [participle]
     if tense == PASSIVE_PAST:
@@ -175,43 +233,58 @@ def _german(verb: Verb, tense: int, person: int, forbidden: bool) -> tuple[Word,
     return auxiliary(name), passive if tense in {PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD} else [infinitive]
 
 
-def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Complex:
+@cache
+def _make_pattern(
+    traits: _Traits, tense: int, person: int, polarity: int, order: int
+) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """The parts of a complex with names of verb forms in them, and which pieces have such names."""
     negated = polarity in {NOT, NO}
-    operator, rest = _english(verb, tense, person, support=negated or order == QUESTION)
+    operator, rest = _english(traits, tense, person, support=negated or order == QUESTION)
     negation = [Word("never" if polarity == NEVER else "not", "ADV" if polarity == NEVER else "PART", "n")]
     if polarity == POSITIVE:
         negation = []
-    german_negation = [Word("nie" if polarity == NEVER else "nicht", negation[0].tag, "n")] if negation else []
+    if negated and tense in {CAN, PASSIVE_CAN} and order != QUESTION:
+        operator, negation = [], [Word("cannot", "AUX", "c")]  # one word: it stands where the negation stands
+    german_negation = (
+        [Word("nie" if polarity == NEVER else "nicht", "ADV" if polarity == NEVER else "PART", "n")] if negation else []
+    )
     if polarity == NO:
         german_negation = []
     finite: list[Word] = []
     if tense == INFINITIVE:
-        *zu, text = verb.conjugation.to_infinitive
-        end = [*(Word(word, "PART", "z") for word in zu), Word(text, "VERB", "v")]
+        end = [*([] if traits.prefix else [Word("zu", "PART", "z")]), Word("<zu-Infinitive>", traits.tag, "v")]
     else:
-        word, end = _german(verb, tense, person, negated)
+        word, end = _german(traits, tense, person, negated)
         if order != FINAL:
             finite = [word]
         elif end and end[-1].part == "x":
             end = [Word(end[-1].text + word.text, word.tag, "v")]
         else:
             end = [*end, word]
-    reflexive = [Word(REFLEXIVE[person], "PRON", "r")] if verb.reflexive else []
+    reflexive = [Word(REFLEXIVE[person], "PRON", "r")] if traits.reflexive else []
     adverb = [Word("gerade", "ADV", "e")] if tense == PROGRESSIVE else []
     english_pieces = (operator, negation, rest)
     german_pieces = (finite, reflexive, adverb, german_negation, end)
     tokens = [tuple((word.text, word.tag) for word in piece) for piece in (*english_pieces, *german_pieces)]
-    return Complex(*tokens, _link(english_pieces, german_pieces))
+    open_pieces = [index for index, piece in enumerate(tokens) if any("<" in text for text, _ in piece)]
+    return (*tokens, _link(english_pieces, german_pieces)), tuple(open_pieces)
 
 
 def _link(english: tuple[list[Word], ...], german: tuple[list[Word], ...]) -> tuple[Group, ...]:
-    parts = {word.part for piece in german for word in piece}
-    particle = any(word.part == "t" for piece in english for word in piece)
+    return _link_parts(*["".join([word.part for word in piece]) for piece in (*english, *german)])
+
+
+@cache
+def _link_parts(*pieces: str) -> tuple[Group, ...]:
+    """The links between the three English and five German pieces that consist of these parts."""
+    english, german = pieces[:3], pieces[3:]
+    parts = set("".join(german))
+    particle = "t" in "".join(english)
     found: list[Group] = []
     for e, own in enumerate(english):
         for d, foreign in enumerate(german):
             kinds = {
-                (i, j): _kind(first.part, second.part, parts, particle)
+                (i, j): _kind(first, second, parts, particle)
                 for i, first in enumerate(own)
                 for j, second in enumerate(foreign)
             }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -18,7 +18,7 @@ DEFAULT_COUNTS: dict[str, int] = {"train": 300_000, "dev": 1_000, "test": 2_000,
 def write_corpus(folder: Path, *, counts: Mapping[str, int] | None = None, seed: int = 1) -> dict[str, int]:
     """Writes the splits into a folder: ``train.en`` and ``train.de``, and for all other splits links and tags as well.
 
-    Links are in Pharaoh format (``i-j``, English-German, from 0) in ``.sure`` and ``.possible``; tags are in ``.tags.en``
+    Links are in Pharaoh format (``i-j``, English-German, from 0) in ``.sure`` and ``.possible``, tags in ``.tags.en``
     and ``.tags.de``. A file is there in full or not at all.
 
     Args:
@@ -65,7 +65,7 @@ def _pharaoh(links: tuple[tuple[int, int], ...]) -> str:
 
 
 @contextmanager
-def _atomic(path: Path) -> Iterator[TextIO]:
+def _atomic(path: Path) -> Generator[TextIO, None, None]:
     """A file that gets its name only when all of it is written."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:

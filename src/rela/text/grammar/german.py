@@ -116,10 +116,10 @@ class Conjugation:
             du, er, past, participle = parts[1:]
         first = stem[:-2] + "l" if syllabic and stem.endswith("el") else stem
         ich = _WHOLE_PRESENTS.get(base, first + "e")
-        self.present = (ich, du, er, base, er, base)
+        self.present: tuple[str, ...] = (ich, du, er, base, er, base)
         plural = past + ("n" if past.endswith("e") else "en")
         second = past + ("est" if past.endswith(("t", "d", "s", "ß")) else "st")
-        self.past = (past, second, past, plural, plural, plural)
+        self.past: tuple[str, ...] = (past, second, past, plural, plural, plural)
         self.infinitive = self.prefix + base
         self.participle = self.prefix + participle
         self.to_infinitive = ("zu", base) if not self.prefix else (self.prefix + "zu" + base,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .adjectives import ADJECTIVES, DOMAINS
 from .english import EnglishVerb, takes_an, with_s
@@ -11,16 +11,33 @@ from .german import GENDERS, PLURAL, Conjugation, decline_noun
 from .nouns import NOUNS, UNIONS
 from .verbs import VERBS
 
+if TYPE_CHECKING:
+    from .complexes import Complex
+    from .phrases import Entry
+
 Words = tuple[str, ...]
 Token = tuple[str, str]
 """A word and its tag."""
 Tokens = tuple[Token, ...]
 
 
-class Noun:
-    """One noun in both languages. ``english`` and ``german`` are by number (0 singular, 1 plural); mass nouns lack 1."""
+_KINDS = {"own": 0, "public": 2, "kin": 4, "mass": 6}
+_PUBLIC = frozenset({"person", "building", "outdoors", "spot", "plant"})
+_ONLY = frozenset({"mother", "father", "boss"})
+"""People have one of them: *the mothers*, but not *my mothers*."""
 
-    __slots__ = ("adjectives", "an", "cls", "english", "entries", "gender", "german", "human", "key", "mass")
+
+class Noun:
+    """One noun in both languages.
+
+    ``english`` and ``german`` are by number (0 singular, 1 plural), and so are ``kinds``: which determiners it takes,
+    see `nominals`. ``entries`` remembers the noun phrases that were built.
+    """
+
+    __slots__ = (
+        "adjectives", "an", "cls", "english", "english_tokens", "entries", "gender", "german", "german_tokens", "human",
+        "key", "kinds", "mass",
+    )  # fmt: skip
 
     def __init__(self, cls: str, line: str) -> None:
         left, right = (side.strip() for side in line.split("|"))
@@ -30,13 +47,17 @@ class Noun:
         self.cls = cls
         self.human = cls in {"person", "kin"}
         self.mass = many == "-"
+        kind = "mass" if self.mass else cls if cls == "kin" else "public" if cls in _PUBLIC else "own"
+        self.kinds = (_KINDS[kind], _KINDS["public" if self.key in _ONLY else kind] + 1)
         self.gender = GENDERS.index(gender)
         self.german = decline_noun(word, genitive, many)
         one = tuple(singular.split("_"))
         self.english = (one, tuple(plural.split("_")) if plural else (*one[:-1], with_s(one[-1])))
+        self.english_tokens = tuple(tuple((word, "NOUN") for word in words) for words in self.english)
+        self.german_tokens = tuple(tuple(((word, "NOUN"),) for word in forms) for forms in self.german)
         self.an = takes_an(one[0])
         self.adjectives: tuple[Adjective, ...] = ()
-        self.entries: dict[int, object] = {}
+        self.entries: dict[int, Entry] = {}
 
     def agreement(self, number: int) -> int:
         """The column of the tables of endings."""
@@ -66,7 +87,7 @@ class Verb:
 
     __slots__ = (
         "case", "conjugation", "english", "forms", "frame", "key", "object_class", "passive", "preposition",
-        "reflexive", "sein", "stative", "subject_class",
+        "progressive", "reflexive", "sein", "stative", "subject_class",
     )  # fmt: skip
 
     def __init__(self, frame: str, line: str) -> None:
@@ -77,7 +98,7 @@ class Verb:
         self.conjugation = Conjugation(german.split())
         self.key = f"{english.split()[0]}={self.conjugation.infinitive}"
         self.subject_class, _, wanted = (part.strip() for part in arguments.partition(">"))
-        self.preposition: tuple[str, str] = ("", "")
+        self.preposition = ("", "")
         self.case = ""
         if frame == "prepositional":
             own, foreign, wanted = wanted.split()
@@ -87,8 +108,9 @@ class Verb:
         self.sein = "s" in marks
         self.reflexive = "refl" in marks
         self.stative = "st" in marks
+        self.progressive = not marks & {"st", "mo"}
         self.passive = frame == "transitive" and "np" not in marks
-        self.forms: dict[int, object] = {}
+        self.forms: dict[int, Complex] = {}
 
 
 class Lexicon(NamedTuple):
@@ -109,9 +131,9 @@ def load_lexicon() -> Lexicon:
     adjectives = tuple(Adjective(line) for line in _lines(ADJECTIVES))
     nouns = {cls: tuple(Noun(cls, line) for line in _lines(table)) for cls, table in NOUNS.items()}
     for cls, members in nouns.items():
-        fitting = tuple(adjective for adjective in adjectives if DOMAINS[cls] in adjective.domains)
         for noun in members:
-            noun.adjectives = fitting
+            domain = DOMAINS["drink"] if noun.mass and DOMAINS[cls] != "-" else DOMAINS[cls]
+            noun.adjectives = tuple(adjective for adjective in adjectives if domain in adjective.domains)
     for union, classes in UNIONS.items():
         nouns[union] = tuple(noun for cls in classes for noun in nouns[cls])
     verbs = {frame: tuple(Verb(frame, line) for line in _lines(table)) for frame, table in VERBS.items()}

@@ -3,59 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from .closed import AND, NAMES, POSSESSORS, PRONOUNS
-from .german import ACCUSATIVE, DATIVE, GENITIVE, NOMINATIVE
+from .german import ACCUSATIVE, GENITIVE, NOMINATIVE
 from .lexicon import Adjective, Noun
-from .phrases import NOTHING, Phrase, join, join_crosswise, noun_phrase
-from .plans import DEFINITE, INDEFINITE, PRONOUN
+from .phrases import (
+    DEFINITE,
+    DETERMINERS,
+    NO_PREPOSITION,
+    Determiner,
+    Nominal,
+    Phrase,
+    Preposition,
+    add_adjective,
+    get_entry,
+    join,
+    join_crosswise,
+    make_nominal,
+    noun_phrase,
+    preposition,
+)  # fmt: skip
 from .pools import ANY, Pools
-from .splits import PLURAL_OBJECT, POSSESSOR, Combination
+from .splits import PLURAL_OBJECT, POSSESSOR
 
 T = TypeVar("T")
-_OWN = ("my", "your", "his", "her", "our", "their")
-_SINGULAR = ("the",) * 11 + ("a",) * 6 + ("this",) * 3 + ("every",) + _OWN
-_PLURAL = (
-    ("the",) * 9 + ("this",) * 3 + _OWN + ("some", "many", "several", "all", "both", "two", "three", "four", "five")
+Choice = tuple[tuple[Determiner, ...], ...]
+"""Determiners by the kind of the noun: things people own, one and many; public ones; kin; masses."""
+
+
+def _read(text: str) -> tuple[Determiner, ...]:
+    """Determiners by name; a number says how often the next one is there."""
+    found: list[Determiner] = []
+    for name in text.split():
+        times, _, word = name.rpartition("*")
+        found += [DETERMINERS[word.replace("_", " ")]] * int(times or 1)
+    return tuple(found)
+
+
+def choose(one: str, more: str, public: str, publics: str, kin: str, kins: str, mass: str) -> Choice:
+    return tuple(_read(text) for text in (one, more, public, publics, kin, kins, mass, mass))
+
+
+_OWN = "my your his her our their"
+_OWNS = "2*my 2*your 2*his 2*her 2*our 2*their"
+_SOME = "some many several all both 2*two 2*three four five ten 3*bare no"
+FREE = choose(
+    f"10*the 6*a 3*this every no {_OWN}",
+    f"9*the 3*this {_OWN} {_SOME}",
+    "20*the 9*a 5*this every no",
+    f"16*the 5*this {_SOME} {_SOME}",
+    f"{_OWNS} 2*the a",
+    f"{_OWNS} 2*the two three",
+    "4*the this 5*bare my your his her",
 )
-_PLURAL += ("ten", "two", "three", "bare", "bare", "bare")
-_KIN = _OWN * 4 + ("the",) * 3 + ("a", "this", "every")
-_KINS = _OWN * 4 + ("the",) * 3 + ("two", "three", "some", "many")
-_MASS = ("the",) * 4 + ("this", "bare", "bare", "bare", "bare") + _OWN[:4]
-_DEFINITES = ("the",) * 7 + ("this",) * 2 + _OWN
-FREE = {"one": _SINGULAR + ("no",), "more": _PLURAL + ("no",), "kin": _KIN, "kins": _KINS, "mass": _MASS}
-"""Determiners by kind of noun and number; *every*, *no* and the like only where nothing else is negated."""
-KNOWN = {"one": _DEFINITES, "more": _DEFINITES, "kin": _OWN, "kins": _OWN, "mass": _DEFINITES}
-BESIDE_NEVER = {
-    "one": (*_DEFINITES, "a", "a", "a", "a"),
-    "more": (*_DEFINITES, "bare", "bare", "bare"),
-    "kin": _OWN,
-    "kins": _OWN,
-    "mass": (*_DEFINITES, "bare", "bare", "bare", "bare", "bare"),
-}
-UNDER_NOT = {
-    "one": (*_DEFINITES, *["not a"] * 9),
-    "more": (*_DEFINITES, *["not any"] * 4, *["not bare"] * 4),
-    "kin": (*_OWN, *_OWN, "not a"),
-    "kins": _OWN,
-    "mass": (*_DEFINITES, *["not any"] * 3, *["not bare"] * 6),
-}
-_SURELY_KNOWN = frozenset({"the", "this", "all", "both", "theirs", *_OWN})
-
-
-class Nominal(NamedTuple):
-    """A noun phrase and what the rest of the clause must know of it; ``what`` is one of the kinds of objects."""
-
-    phrase: Phrase
-    person: int
-    what: int
-    noun: Noun | None
-    number: int
-    determiner: str
-
-
-NO_NOMINAL = Nominal(NOTHING, 2, DEFINITE, None, 0, "")
+"""Anything: *every*, *no* and the like only where nothing else is negated."""
+KNOWN = choose(
+    f"8*the 2*this {_OWN}", f"8*the 2*this {_OWN}", "20*the 6*this", "20*the 6*this", _OWN, _OWN,
+    "4*the this my your his her",
+)  # fmt: skip
+BESIDE_NEVER = choose(
+    f"8*the 2*this {_OWN} 4*a", f"8*the 2*this {_OWN} 4*bare", "20*the 6*this 6*a",
+    "20*the 6*this 6*bare", _OWN, _OWN, "4*the this my your his her 6*bare",
+)  # fmt: skip
+UNDER_NOT = choose(
+    f"8*the 2*this {_OWN} 9*not_a", f"8*the 2*this {_OWN} 4*not_any 4*not_bare", "16*the 5*this 9*not_a",
+    "16*the 5*this 4*not_any 4*not_bare", _OWN, _OWN, "4*the this my your his her 3*not_any 6*not_bare",
+)  # fmt: skip
+_OWNER, _KIN_OWNER, _WHOLE = _read("2*the this a"), _read(_OWN), _read("5*the this my our")
+_THE, _THEIRS, _BARE = DETERMINERS["the"], DETERMINERS["theirs"], DETERMINERS["bare"]
+_OF = preposition("of", "")
+_OWNED = frozenset({
+    "object", "device", "container", "tool", "document", "paper", "clothing", "vehicle", "furniture", "food", "dish",
+    "pastry", "drink", "side", "opening", "room", "tale", "topic",
+})  # fmt: skip
+"""Classes of what somebody may own."""
+_PARTS = frozenset({"part", "measure"})
+"""Classes of what something has."""
 
 
 class Drawer:
@@ -64,7 +88,7 @@ class Drawer:
     def __init__(self, random: Callable[[], float], pools: Pools) -> None:
         self.random = random
         self.pools = pools
-        self.used: list[Combination] = []
+        self.used: list[tuple[str, str]] = []
 
     def pick(self, items: tuple[T, ...]) -> T:
         return items[int(self.random() * len(items))]
@@ -72,80 +96,73 @@ class Drawer:
     def draw_noun(self, cls: str, role: str = ANY) -> Noun:
         pool = self.pools.nouns[cls, role]
         noun = pool[int(self.random() * len(pool))]
-        if role:
-            self.used.append(Combination(noun.key, role))
+        if role and not (noun.mass and role == PLURAL_OBJECT):
+            self.used.append((noun.key, role))
         return noun
 
-    def draw_adjective(self, noun: Noun, chance: float = 0.3) -> Adjective | None:
-        adjectives = noun.adjectives
-        if adjectives and self.random() < chance:
-            return adjectives[int(self.random() * len(adjectives))]
-        return None
+    def draw_adjective(self, noun: Noun, chance: float) -> Adjective | None:
+        return self.pick(noun.adjectives) if noun.adjectives and self.random() < chance else None
 
     def draw_nominal(
         self,
         cls: str,
-        case: int = NOMINATIVE,
-        determiners: dict[str, tuple[str, ...]] = FREE,
-        role: str = ANY,
-        preposition: tuple[str, str] = ("", ""),
+        case: int,
+        determiners: Choice = FREE,
         number: int = -1,
+        before: Preposition = NO_PREPOSITION,
+        role: str = ANY,
     ) -> Nominal:
-        """A noun phrase with a noun of this class. A plural in the accusative without preposition is a role of its own."""
+        """A noun phrase with a noun of this class. A plural accusative without preposition is a role of its own."""
         random = self.random
         if number < 0:
             number = 1 if random() < 0.27 else 0
-        plain = preposition[1] == "" and not role
-        if number and case == ACCUSATIVE and plain:
-            noun = self.draw_noun(cls, PLURAL_OBJECT)
-            if noun.mass:
-                self.used.pop()
-        else:
-            noun = self.draw_noun(cls, role)
+        bare = before is NO_PREPOSITION and not role
+        if bare and number and case == ACCUSATIVE:
+            role = PLURAL_OBJECT
+        noun = self.draw_noun(cls, role)
         if noun.mass:
             number = 0
-            kind = "mass"
-        elif noun.cls == "kin":
-            kind = "kins" if number else "kin"
-        else:
-            kind = "more" if number else "one"
-        chance = random()
-        if chance < 0.10 and not noun.human and plain and noun.cls not in {"part", "animal", "plant"}:
-            return self._draw_possessed(noun, number, case)
-        choices = determiners[kind]
+        choices = determiners[noun.kinds[number]]
         determiner = choices[int(random() * len(choices))]
-        adjective = None
-        adjectives = noun.adjectives
-        if adjectives and random() < 0.3:
-            adjective = adjectives[int(random() * len(adjectives))]
-        phrase = noun_phrase(noun, number, determiner, case, adjective, preposition)
-        if noun.cls == "part":
-            phrase = self._add_whole(noun_phrase(noun, number, "the", case, None, preposition), "whole")
-            determiner = "the"
-        elif noun.cls == "opening" and chance > 0.85 and determiner == "the":
-            phrase = self._add_whole(phrase, "building")
-        what = DEFINITE if determiner in _SURELY_KNOWN or determiner.startswith("not") else INDEFINITE
-        return Nominal(phrase, 5 if number else 2, what, noun, number, determiner)
+        chance = random()
+        if bare and chance > 0.87:
+            if noun.cls in _OWNED and determiner.what == DEFINITE and not determiner.under_not:
+                return self._draw_possessed(noun, number, case)
+        elif chance < 0.3:
+            adjectives = noun.adjectives
+            if adjectives:
+                adjective = adjectives[int(random() * len(adjectives))]
+                entry = get_entry(noun, number, determiner, case, before)
+                phrase = add_adjective(entry, adjective)
+                return make_nominal((phrase, 5 if number else 2, determiner.what, noun, number, determiner))
+        if noun.cls in _PARTS:
+            return self._add_whole(get_entry(noun, number, _THE, case, before).plain, "whole")
+        nominal = get_entry(noun, number, determiner, case, before).plain
+        if determiner is _THE and noun.cls == "opening" and chance < 0.5:
+            return self._add_whole(nominal, "building")
+        return nominal
 
-    def _add_whole(self, head: Phrase, cls: str) -> Phrase:
+    def _add_whole(self, head: Nominal, cls: str) -> Nominal:
         """*the door of the house*."""
         noun = self.draw_noun(cls)
-        determiner = self.pick(("the", "the", "the", "this", "my", "our"))
-        return join(head, noun_phrase(noun, 0, determiner, GENITIVE, self.draw_adjective(noun, 0.2), ("of", "")))
+        adjective = self.draw_adjective(noun, 0.2)
+        return head._replace(
+            determiner=_THEIRS,
+            phrase=join(head.phrase, noun_phrase(noun, 0, self.pick(_WHOLE), GENITIVE, adjective, _OF)),
+        )
 
     def _draw_possessed(self, noun: Noun, number: int, case: int) -> Nominal:
         """*the teacher's car*, whose German has the owner last, or *Anna's car*, whose German has no article."""
         adjective = self.draw_adjective(noun, 0.2)
-        person = 5 if number else 2
         if self.random() < 0.3:
-            owned = noun_phrase(noun, number, "bare", case, adjective)
-            return Nominal(join(self.pick(POSSESSORS), owned), person, DEFINITE, noun, number, "theirs")
-        owner = self.draw_noun("human", POSSESSOR)
-        determiner = self.pick(_OWN) if owner.cls == "kin" else self.pick(("the", "the", "this", "a"))
-        english, german, links = noun_phrase(owner, 0, determiner, GENITIVE, self.draw_adjective(owner, 0.1))
-        owner_phrase = Phrase((*english[:-1], (english[-1][0] + "'s", "NOUN")), german, links)
-        phrase = join_crosswise(owner_phrase, noun_phrase(noun, number, "theirs", case, adjective))
-        return Nominal(phrase, person, DEFINITE, noun, number, "theirs")
+            phrase = join(self.pick(POSSESSORS), noun_phrase(noun, number, _BARE, case, adjective))
+        else:
+            owner = self.draw_noun("human", POSSESSOR)
+            determiner = self.pick(_KIN_OWNER if owner.cls == "kin" else _OWNER)
+            english, german, links = noun_phrase(owner, 0, determiner, GENITIVE, self.draw_adjective(owner, 0.1))
+            owner_phrase = Phrase((*english[:-1], (english[-1][0] + "'s", "NOUN")), german, links)
+            phrase = join_crosswise(owner_phrase, noun_phrase(noun, number, _THEIRS, case, adjective))
+        return Nominal(phrase, 5 if number else 2, DEFINITE, noun, number, _THEIRS)
 
     def draw_subject(self, cls: str, *, known: bool = False, singular: bool = False, past: bool = False) -> Nominal:
         """A subject.
@@ -158,34 +175,33 @@ class Drawer:
         """
         random = self.random
         chance = random()
-        if cls in {"human", "being"} and chance < 0.4:
+        if chance < 0.4 and cls in _PEOPLE:
             if chance < 0.30:
-                forms, person = PRONOUNS[int(random() * 6)]
+                nominal = PRONOUNS[int(random() * 6)][0]
+                person = nominal.person
                 if (person == 2 or not singular) and not (past and person == 1):
-                    return Nominal(forms[0], person, PRONOUN, None, 0, "")
-            return Nominal(NAMES[int(random() * len(NAMES))], 2, DEFINITE, None, 0, "")
+                    return nominal
+            return NAMES[int(random() * len(NAMES))]
         determiners = KNOWN if known else FREE
-        if chance > 0.96 and not singular and cls in {"human", "being"}:
-            first = self.draw_nominal("human", NOMINATIVE, KNOWN, number=0)
-            second = self.draw_nominal("human", NOMINATIVE, KNOWN, number=0)
+        if chance > 0.97 and not singular and cls in _PEOPLE:
+            first = self.draw_nominal("human", NOMINATIVE, KNOWN, 0)
+            second = self.draw_nominal("human", NOMINATIVE, KNOWN, 0)
             if first.noun is not second.noun:
-                return Nominal(join(first.phrase, AND, second.phrase), 5, DEFINITE, None, 1, "and")
-        return self.draw_nominal(cls, NOMINATIVE, determiners, number=0 if singular else -1)
+                return Nominal(join(first.phrase, AND, second.phrase), 5, DEFINITE)
+        return self.draw_nominal(cls, NOMINATIVE, determiners, 0 if singular else -1)
 
-    def draw_object(
-        self, cls: str, case: int, subject: int, determiners: dict[str, tuple[str, ...]] = FREE, role: str = ANY
-    ) -> Nominal:
+    def draw_object(self, cls: str, case: int, subject: int, determiners: Choice = FREE, role: str = ANY) -> Nominal:
         """An object without preposition; ``subject`` is the person of the subject, which a pronoun must not repeat."""
-        random = self.random
-        if cls in {"human", "being"}:
-            chance = random()
+        if cls in _PEOPLE:
+            chance = self.random()
             if chance < 0.2:
-                forms, person = PRONOUNS[int(random() * 6)]
-                if person != subject and {person, subject} != {0, 3}:
-                    return Nominal(forms[case], person, PRONOUN, None, 0, "")
+                nominal = PRONOUNS[int(self.random() * 6)][case]
+                person = nominal.person
+                if person != subject and person + subject != 3:
+                    return nominal
             if chance < 0.27:
-                return Nominal(NAMES[int(random() * len(NAMES))], 2, DEFINITE, None, 0, "")
-        return self.draw_nominal(cls, case, determiners, role)
+                return self.pick(NAMES)
+        return self.draw_nominal(cls, case, determiners, -1, NO_PREPOSITION, role)
 
 
-CASES = {"acc": ACCUSATIVE, "dat": DATIVE}
+_PEOPLE = frozenset({"human", "being"})

@@ -1,8 +1,9 @@
 """The nouns: English singular and plural, German gender, genitive and plural, and a class that verbs select.
 
-One line a noun: ``english[/plural] | gender Singular genitive Plural``. The genitive is an ending (``-s``, ``-es``, ``-`` for
-none) or, for weak nouns, the ending of all forms but the nominative singular (``+n``, ``+en``). An underscore joins the two
-words of an English compound whose German counterpart is one word. A plural ``-`` marks a mass noun.
+One line a noun: ``english[/plural] | gender Singular genitive Plural``. The genitive is an ending (``-s``, ``-es``,
+``-`` for none) or, for weak nouns, the ending of all forms but the nominative singular (``+n``, ``+en``). An
+underscore joins the two words of an English compound whose German counterpart is one word. A plural ``-`` marks a
+mass noun.
 """
 
 NOUNS: dict[str, str] = {
@@ -87,12 +88,14 @@ NOUNS: dict[str, str] = {
     "food": """
         cheese/- | m Käse -s -
         butter/- | f Butter - -
-        honey/- | m Honig -s -
         apple | m Apfel -s Äpfel
         tomato/tomatoes | f Tomate - Tomaten
-        salad | m Salat -s Salate
         pear | f Birne - Birnen
         sandwich | n Sandwich -s Sandwiches
+    """,
+    "side": """
+        honey/- | m Honig -s -
+        salad | m Salat -s Salate
         potato_salad | m Kartoffelsalat -s Kartoffelsalate
     """,
     "dish": """
@@ -140,16 +143,18 @@ NOUNS: dict[str, str] = {
     "vehicle": """
         car | n Auto -s Autos
         bus | m Bus -ses Busse
-        train | m Zug -es Züge
         bicycle | n Fahrrad -es Fahrräder
-        ship | n Schiff -es Schiffe
-        boat | n Boot -es Boote
         truck | m Lastwagen -s Lastwagen
         motorcycle | n Motorrad -es Motorräder
         sports_car | m Sportwagen -s Sportwagen
         police_car | n Polizeiauto -s Polizeiautos
         fire_truck | n Feuerwehrauto -s Feuerwehrautos
         school_bus | m Schulbus -ses Schulbusse
+    """,
+    "transport": """
+        train | m Zug -es Züge
+        ship | n Schiff -es Schiffe
+        boat | n Boot -es Boote
     """,
     "document": """
         book | n Buch -es Bücher
@@ -335,10 +340,12 @@ NOUNS: dict[str, str] = {
         fairy_tale | n Märchen -s Märchen
     """,
     "part": """
-        price | m Preis -es Preise
-        color | f Farbe - Farben
-        size | f Größe - Größen
-        value | m Wert -es Werte
+        color/- | f Farbe - -
+    """,
+    "measure": """
+        price/- | m Preis -es -
+        size/- | f Größe - -
+        value/- | m Wert -es -
         age/- | n Alter -s -
     """,
 }
@@ -346,15 +353,17 @@ NOUNS: dict[str, str] = {
 UNIONS: dict[str, tuple[str, ...]] = {
     "human": ("person", "kin"),
     "being": ("person", "kin", "animal"),
-    "edible": ("food", "dish", "pastry"),
-    "meal": ("food", "dish", "pastry", "drink"),
+    "edible": ("food", "dish", "pastry", "side"),
+    "meal": ("food", "dish", "pastry", "side", "drink"),
+    "solid": ("food", "pastry"),
+    "traffic": ("vehicle", "transport"),
     "readable": ("document", "paper"),
     "small": ("object", "container", "tool", "document", "paper"),
     "thing": ("object", "container", "device", "tool", "document", "paper", "clothing"),
     "goods": ("object", "container", "device", "document", "clothing", "vehicle", "furniture", "tool", "pastry"),
     "belonging": ("object", "device", "document", "clothing", "vehicle"),
-    "visible": ("person", "kin", "animal", "vehicle", "object", "building", "plant"),
-    "machine": ("vehicle", "device"),
+    "visible": ("person", "kin", "animal", "vehicle", "transport", "object", "building", "plant"),
+    "machine": ("vehicle", "transport", "device"),
     "washable": ("clothing", "vehicle"),
     "cleanable": ("room", "opening"),
     "inside": ("building", "room", "outdoors"),
@@ -365,6 +374,7 @@ UNIONS: dict[str, tuple[str, ...]] = {
     "portrait": ("animal", "building", "plant", "person"),
     "rentable": ("room", "vehicle"),
     "admired": ("building", "kin", "person", "plant"),
-    "whole": ("building", "vehicle", "furniture"),
+    "feature": ("part", "measure"),
+    "whole": ("building", "vehicle", "transport", "furniture"),
 }
 """Classes that verbs and prepositions ask for and that are made of several others."""

@@ -1,8 +1,10 @@
-"""Noun phrases and prepositional phrases: words with their tags on both sides, and links."""
+"""Phrases: words with their tags on both sides, and links. Noun phrases are built on first use and remembered."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 from .german import CONTRACTIONS, MIXED, NOMINATIVE, STRONG, WEAK, decline_determiner
 from .lexicon import Adjective, Noun, Tokens
@@ -14,163 +16,223 @@ class Phrase(NamedTuple):
 
     english: Tokens
     german: Tokens
-    links: tuple[int, ...]
+    links: Sequence[int]
+
+
+make_phrase: Callable[[Any], Phrase] = partial(tuple.__new__, Phrase)
+"""`Phrase` of a tuple, three times as fast as the class itself."""
+
+DEFINITE, PRONOUN, INDEFINITE = range(3)
+"""What an object is: German has pronouns early, indefinite objects after the negation."""
+
+
+class Preposition(NamedTuple):
+    """English (several words have blanks between them) and German; either may be empty."""
+
+    english: str
+    german: str
+    code: int
+
+
+_prepositions: dict[tuple[str, str], Preposition] = {}
+
+
+def preposition(english: str, german: str) -> Preposition:
+    """The one preposition of these words."""
+    return _prepositions.setdefault((english, german), Preposition(english, german, len(_prepositions)))
+
+
+NO_PREPOSITION = preposition("", "")
 
 
 class Determiner(NamedTuple):
-    """English for singular and plural (empty: no word), the German stem, and the declension of adjectives after it."""
+    """A determiner, with English for singular and plural (empty: no word) and the German stem.
+
+    ``endings`` are those of an adjective after it, ``what`` says whether it makes a noun phrase definite, ``under_not``
+    that it is there for the *not* of the clause, which becomes *kein*.
+    """
 
     singular: str
     plural: str
     stem: str
     endings: tuple[tuple[str, ...], ...]
+    what: int
     tag: str = "DET"
-    inflected: bool = True
+    under_not: bool = False
+    code: int = 0
 
 
-DETERMINERS: dict[str, Determiner] = {
-    "the": Determiner("the", "the", "der", WEAK),
-    "a": Determiner("a", "", "ein", MIXED),
-    "this": Determiner("this", "these", "dies", WEAK),
-    "every": Determiner("every", "", "jed", WEAK),
-    "no": Determiner("no", "no", "kein", MIXED),
-    "my": Determiner("my", "my", "mein", MIXED),
-    "your": Determiner("your", "your", "dein", MIXED),
-    "his": Determiner("his", "his", "sein", MIXED),
-    "her": Determiner("her", "her", "ihr", MIXED),
-    "our": Determiner("our", "our", "unser", MIXED),
-    "their": Determiner("their", "their", "ihr", MIXED),
-    "which": Determiner("which", "which", "welch", WEAK),
-    "some": Determiner("", "some", "einig", STRONG),
-    "many": Determiner("", "many", "viel", STRONG),
-    "several": Determiner("", "several", "mehrer", STRONG),
-    "all": Determiner("", "all", "all", WEAK),
-    "both": Determiner("", "both", "beid", WEAK),
-    "two": Determiner("", "two", "zwei", STRONG, "NUM", inflected=False),
-    "three": Determiner("", "three", "drei", STRONG, "NUM", inflected=False),
-    "four": Determiner("", "four", "vier", STRONG, "NUM", inflected=False),
-    "five": Determiner("", "five", "fünf", STRONG, "NUM", inflected=False),
-    "ten": Determiner("", "ten", "zehn", STRONG, "NUM", inflected=False),
-    "bare": Determiner("", "", "", STRONG),
-    "not a": Determiner("a", "", "kein", MIXED),
-    "not any": Determiner("any", "any", "kein", MIXED),
-    "not bare": Determiner("", "", "kein", MIXED),
-    "theirs": Determiner("", "", "der", WEAK),
+_DETERMINERS: dict[str, Determiner] = {
+    "the": Determiner("the", "the", "der", WEAK, DEFINITE),
+    "a": Determiner("a", "", "ein", MIXED, INDEFINITE),
+    "this": Determiner("this", "these", "dies", WEAK, DEFINITE),
+    "every": Determiner("every", "", "jed", WEAK, INDEFINITE),
+    "no": Determiner("no", "no", "kein", MIXED, INDEFINITE),
+    "my": Determiner("my", "my", "mein", MIXED, DEFINITE),
+    "your": Determiner("your", "your", "dein", MIXED, DEFINITE),
+    "his": Determiner("his", "his", "sein", MIXED, DEFINITE),
+    "her": Determiner("her", "her", "ihr", MIXED, DEFINITE),
+    "our": Determiner("our", "our", "unser", MIXED, DEFINITE),
+    "their": Determiner("their", "their", "ihr", MIXED, DEFINITE),
+    "which": Determiner("which", "which", "welch", WEAK, INDEFINITE),
+    "some": Determiner("", "some", "einig", STRONG, INDEFINITE),
+    "many": Determiner("", "many", "viel", STRONG, INDEFINITE),
+    "several": Determiner("", "several", "mehrer", STRONG, INDEFINITE),
+    "all": Determiner("", "all", "all", WEAK, DEFINITE),
+    "both": Determiner("", "both", "beid", WEAK, DEFINITE),
+    "two": Determiner("", "two", "zwei", STRONG, INDEFINITE, "NUM"),
+    "three": Determiner("", "three", "drei", STRONG, INDEFINITE, "NUM"),
+    "four": Determiner("", "four", "vier", STRONG, INDEFINITE, "NUM"),
+    "five": Determiner("", "five", "fünf", STRONG, INDEFINITE, "NUM"),
+    "ten": Determiner("", "ten", "zehn", STRONG, INDEFINITE, "NUM"),
+    "bare": Determiner("", "", "", STRONG, INDEFINITE),
+    "not a": Determiner("a", "", "kein", MIXED, DEFINITE, under_not=True),
+    "not any": Determiner("any", "any", "kein", MIXED, DEFINITE, under_not=True),
+    "not bare": Determiner("", "", "kein", MIXED, DEFINITE, under_not=True),
+    "theirs": Determiner("", "", "der", WEAK, DEFINITE),
 }
-"""By name. The last ones: objects under *not*; heads of a possessor in *'s*, where German sets an article of its own."""
+"""By name. The last one: heads of a possessor in *'s*, where German sets an article of its own."""
+DETERMINERS = {name: determiner._replace(code=code) for code, (name, determiner) in enumerate(_DETERMINERS.items())}
 
-_NAMES = tuple(DETERMINERS)
-_CODES = {name: code for code, name in enumerate(_NAMES)}
+
+class Nominal(NamedTuple):
+    """A phrase in the place of a noun phrase, and what the rest of the clause must know of it."""
+
+    phrase: Phrase
+    person: int
+    what: int
+    noun: Noun | None = None
+    number: int = 0
+    determiner: Determiner | None = None
+
+
+make_nominal: Callable[[Any], Nominal] = partial(tuple.__new__, Nominal)
+NO_NOMINAL = Nominal(Phrase((), (), ()), 2, DEFINITE)
 
 
 class Entry(NamedTuple):
-    """A noun with determiner and preposition, ready to take an adjective."""
+    """A noun with determiner and preposition: without adjective, and ready to take one."""
 
-    plain: Phrase
+    plain: Nominal
     english_front: Tokens
     english_noun: Tokens
     german_front: Tokens
     german_noun: Tokens
     ending: str
     links: tuple[int, ...]
-    """With an adjective."""
     article: bool
     """The English front ends in *a* or *an*."""
 
 
-_prepositions: dict[tuple[str, str], int] = {("", ""): 0}
+def get_entry(noun: Noun, number: int, determiner: Determiner, case: int, before: Preposition) -> Entry:
+    """Built on first use."""
+    key = ((before.code * 32 + determiner.code) * 4 + case) * 2 + number
+    entry = noun.entries.get(key)
+    if entry is None:
+        entry = noun.entries[key] = _enter(noun, number, determiner, case, before)
+    return entry
+
+
 _A, _AN = ("a", "DET"), ("an", "DET")
+
+
+def add_adjective(entry: Entry, adjective: Adjective) -> Phrase:
+    """The noun phrase of an entry with an adjective in it."""
+    _, front, english_noun, german_front, german_noun, ending, links, article = entry
+    if article:
+        front = (*front[:-1], _AN if adjective.an else _A)
+    return make_phrase((
+        (*front, adjective.token, *english_noun), (*german_front, adjective.german[ending], *german_noun), links,
+    ))  # fmt: skip
 
 
 def noun_phrase(
     noun: Noun,
     number: int,
-    determiner: str,
+    determiner: Determiner,
     case: int = NOMINATIVE,
     adjective: Adjective | None = None,
-    preposition: tuple[str, str] = ("", ""),
+    before: Preposition = NO_PREPOSITION,
 ) -> Phrase:
-    """``preposition determiner adjective noun``. An English preposition of several words has blanks; it may be empty."""
-    code = _prepositions.get(preposition)
-    if code is None:
-        code = _prepositions[preposition] = len(_prepositions)
-    key = ((code * 32 + _CODES[determiner]) * 4 + case) * 2 + number
-    entry = noun.entries.get(key)
-    if entry is None:
-        entry = noun.entries[key] = _enter(noun, number, DETERMINERS[determiner], case, preposition)
-    if adjective is None:
-        return entry.plain
-    _, front, english_noun, german_front, german_noun, ending, links, article = entry
-    if article:
-        front = (*front[:-1], _AN if adjective.an else _A)
-    return Phrase(
-        (*front, adjective.token, *english_noun), (*german_front, adjective.german[ending], *german_noun), links
-    )
+    """``preposition determiner adjective noun``."""
+    entry = get_entry(noun, number, determiner, case, before)
+    return add_adjective(entry, adjective) if adjective else entry.plain.phrase
 
 
-def _enter(noun: Noun, number: int, determiner: Determiner, case: int, preposition: tuple[str, str]) -> Entry:
-    gender = noun.agreement(number)
+class _Front(NamedTuple):
+    """What comes before the adjective, on both sides: words, their tags and parts.
+
+    Parts are preposition p, determiner d, article under *not* k, preposition and article in one f; further on,
+    adjective a and noun n.
+    """
+
+    english: Tokens
+    german: Tokens
+    english_parts: str
+    german_parts: str
+    article: bool
+
+
+@cache
+def _make_front(determiner: Determiner, number: int, gender: int, case: int, before: Preposition, an: bool) -> _Front:
     english_word = determiner.plural if number else determiner.singular
     german_word = determiner.stem
-    if determiner.inflected and determiner.stem:
+    if determiner.stem and determiner.tag == "DET":
         german_word = decline_determiner(determiner.stem, case, gender)
     article = english_word == "a"
-    if article and noun.an:
+    if article and an:
         english_word = "an"
-    english = [Word(word, "ADP", "p") for word in preposition[0].split()]
-    german = [Word(word, "ADP", "p") for word in preposition[1].split()]
+    own, foreign = before.english.split(), before.german.split()
+    english, english_parts = [(word, "ADP") for word in own], "p" * len(own)
+    german, german_parts = [(word, "ADP") for word in foreign], "p" * len(foreign)
     if english_word:
-        english.append(Word(english_word, determiner.tag, "k" if determiner in _UNDER_NOT else "d"))
-    if determiner.stem == "der" and (preposition[1], german_word) in CONTRACTIONS:
-        german = [Word(CONTRACTIONS[preposition[1], german_word], "ADP", "f")]
+        english.append((english_word, determiner.tag))
+        english_parts += "k" if determiner.under_not else "d"
+    if determiner.stem == "der" and (before.german, german_word) in CONTRACTIONS:
+        german, german_parts = [(CONTRACTIONS[before.german, german_word], "ADP")], "f"
     elif german_word:
-        german.append(Word(german_word, determiner.tag, "d"))
-    english_noun = [Word(word, "NOUN", "n") for word in noun.english[number]]
-    german_noun = [Word(noun.german[number][case], "NOUN", "n")]
-    adjective = [Word("", "ADJ", "a")]
-    plain = english + english_noun, german + german_noun
+        german.append((german_word, determiner.tag))
+        german_parts += "d"
+    return _Front(tuple(english), tuple(german), english_parts, german_parts, article)
+
+
+def _enter(noun: Noun, number: int, determiner: Determiner, case: int, before: Preposition) -> Entry:
+    gender = noun.agreement(number)
+    english, german, own, foreign, article = _make_front(determiner, number, gender, case, before, noun.an)
+    english_noun, german_noun = noun.english_tokens[number], noun.german_tokens[number][case]
+    parts = "n" * len(english_noun)
+    plain = Phrase(english + english_noun, german + german_noun, _link(own + parts, foreign + "n"))
     return Entry(
-        Phrase(_tokens(plain[0]), _tokens(plain[1]), _link(*plain)),
-        _tokens(english),
-        _tokens(english_noun),
-        _tokens(german),
-        _tokens(german_noun),
+        Nominal(plain, 5 if number else 2, determiner.what, noun, number, determiner),
+        english,
+        english_noun,
+        german,
+        german_noun,
         determiner.endings[case][gender],
-        _link(english + adjective + english_noun, german + adjective + german_noun),
+        _link(f"{own}a{parts}", foreign + "an"),
         article,
     )
 
 
-class Word(NamedTuple):
-    """A word, its tag and its part: preposition p, determiner d, article under *not* k, both in one f, adjective a, noun n."""
-
-    text: str
-    tag: str
-    part: str
+_LINKS = {
+    ("p", "p"): True, ("d", "d"): True, ("p", "f"): True, ("d", "f"): False, ("k", "d"): False, ("a", "a"): True,
+    ("n", "n"): True,
+}  # fmt: skip
 
 
-_UNDER_NOT = [DETERMINERS["not a"], DETERMINERS["not any"]]
-_LINKS = {("p", "p"): True, ("d", "d"): True, ("p", "f"): True, ("d", "f"): False, ("k", "d"): False}
-_LINKS |= {("a", "a"): True, ("n", "n"): True}
-
-
-def _tokens(words: list[Word]) -> Tokens:
-    return tuple((word.text, word.tag) for word in words)
-
-
-def _link(english: list[Word], german: list[Word]) -> tuple[int, ...]:
-    own = {word.part for word in english}
-    foreign = {word.part for word in german}
+@cache
+def _link(english: str, german: str) -> tuple[int, ...]:
+    own, foreign = set(english), set(german)
     links = dict(_LINKS)
     if not own & {"d", "k"}:
         links["n", "d"] = links["n", "f"] = False
     if not foreign & {"p", "f"}:  # the *to* of "to the man" is in the case of "dem Mann"
         links["p", "d" if "d" in foreign else "n"] = False
     return tuple(
-        encode(i, j, links[first.part, second.part])
+        encode(i, j, links[first, second])
         for i, first in enumerate(english)
         for j, second in enumerate(german)
-        if (first.part, second.part) in links
+        if (first, second) in links
     )
 
 
@@ -183,20 +245,21 @@ def fixed(english: str, german: str, tags: str, german_tags: str, sure: str = ""
 
 def join(*phrases: Phrase) -> Phrase:
     """Phrases one after the other, in the same order on both sides."""
-    english, german, links = phrases[0]
+    english, german, first = phrases[0]
+    links = list(first)
     for own, foreign, more in phrases[1:]:
         offset = len(english) << 7 | len(german) << 1
-        links += tuple([link + offset for link in more])
+        links += [link + offset for link in more]
         english += own
         german += foreign
-    return Phrase(english, german, links)
+    return make_phrase((english, german, links))
 
 
 def join_crosswise(first: Phrase, second: Phrase) -> Phrase:
     """Two phrases that German has in the opposite order."""
     right, down = len(second.german) << 1, len(first.english) << 7
     links = [link + right for link in first.links] + [link + down for link in second.links]
-    return Phrase(first.english + second.english, second.german + first.german, tuple(links))
+    return Phrase(first.english + second.english, second.german + first.german, links)
 
 
-NOTHING = fixed("", "", "", "")
+NOTHING = NO_NOMINAL.phrase

@@ -20,7 +20,10 @@ _BOOST = 6
 
 
 class Pools:
-    """Nouns by class and role; verbs by frame and held-out frame, and by what can be their subject or object."""
+    """Nouns by class and role; verbs by frame and held-out frame, and by what can be their subject or object.
+
+    ``actions`` are those verbs that one can be asked or allowed to do.
+    """
 
     def __init__(self, lexicon: Lexicon, held_out: frozenset[Combination], compositional: bool) -> None:
         self.held_out = held_out
@@ -30,26 +33,18 @@ class Pools:
             for cls, nouns in lexicon.nouns.items()
             for role in (ANY, *NOUN_ROLES)
         }
+        groups = {name: list(verbs) for name, verbs in lexicon.verbs.items()}
+        groups["passive"] = [verb for verb in lexicon.verbs["transitive"] if verb.passive]
+        for verb in lexicon.verbs["transitive"] + lexicon.verbs["intransitive"]:
+            for cls in classes_of(verb.subject_class):
+                groups.setdefault(f"{cls} does", []).append(verb)
+            for cls in classes_of(verb.object_class) if verb.frame == "transitive" else ():
+                groups.setdefault(f"done to {cls}", []).append(verb)
         frames = (ANY, PASSIVE, PERFECT_FRAME, MODAL_FINAL)
         self.verbs: dict[tuple[str, str], tuple[Verb, ...]] = {
-            (group, frame): self._filter(verbs, frame) for group, verbs in lexicon.verbs.items() for frame in frames
+            (group, frame): self._filter(tuple(verbs), frame) for group, verbs in groups.items() for frame in frames
         }
-        passive = tuple(verb for verb in lexicon.verbs["transitive"] if verb.passive)
-        self.verbs["passive", PASSIVE] = self._filter(passive, PASSIVE)
-        active = [verb for group in ("transitive", "intransitive") for verb in lexicon.verbs[group]]
-        by_subject: dict[str, list[Verb]] = {}
-        by_object: dict[str, list[Verb]] = {}
-        for verb in active:
-            for cls in classes_of(verb.subject_class):
-                by_subject.setdefault(cls, []).append(verb)
-            if verb.frame == "transitive":
-                for cls in classes_of(verb.object_class):
-                    by_object.setdefault(cls, []).append(verb)
-        for frame in frames:
-            for cls, verbs in by_subject.items():
-                self.verbs[f"{cls} does", frame] = self._filter(tuple(verbs), frame)
-            for cls, verbs in by_object.items():
-                self.verbs[f"done to {cls}", frame] = self._filter(tuple(verbs), frame)
+        self.actions = {key: tuple(verb for verb in verbs if not verb.stative) for key, verbs in self.verbs.items()}
 
     def _filter(self, words: tuple[W, ...], frame: str) -> tuple[W, ...]:
         if frame == ANY:

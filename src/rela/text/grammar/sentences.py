@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from .clauses import AMBIGUOUS, FREELY, IN_PAST, IN_PRESENT, IN_QUESTION, Writer
 from .closed import (
     AND,
     BUT,
@@ -26,10 +25,12 @@ from .closed import (
 from .complexes import MAIN, NOT, PAST, PERFECT, PLUPERFECT, POSITIVE, PRESENT, QUESTION, get_complex
 from .german import ACCUSATIVE
 from .lexicon import Verb
-from .nominals import KNOWN, NO_NOMINAL, Nominal
-from .phrases import NOTHING, Phrase, join
-from .plans import ASKED, DEFINITE, INVERTED, PRONOUN, SUBJECT_FIRST, VERB_FINAL, assemble, get_plan
+from .nominals import KNOWN, choose
+from .phrases import DEFINITE, DETERMINERS, NO_NOMINAL, NOTHING, Nominal, Phrase, join
+from .plans import ASKED, INVERTED, PLANS, SUBJECT_FIRST, VERB_FINAL, assemble
 from .pools import ANY, Pools
+from .predications import Predicator
+from .tenses import AMBIGUOUS, FREELY, IN_PAST, IN_PRESENT, IN_QUESTION
 
 _KINDS = (
     ("statement",) * 46 + ("later",) * 12 + ("first",) * 7 + ("coordination",) * 4 + ("question",) * 8 + ("that",) * 7
@@ -40,7 +41,7 @@ _FIRST = ("because", "although", "if", "when", "before", "while", "after")
 _MATRIX_TENSES = (PRESENT, PRESENT, PAST, PAST, PAST, PERFECT)
 
 
-class Author(Writer):
+class Author(Predicator):
     """Writes whole sentences."""
 
     def write(self) -> tuple[Phrase, str]:
@@ -60,10 +61,9 @@ class Author(Writer):
         if chance < 0.15:
             main = self.write_clause(SUBJECT_FIRST, tense=PAST)
             return join(main, self.write_clause(VERB_FINAL, LATER_CLAUSE["after"], tense=PLUPERFECT, timeless=True))
+        word = self.pick(_REASONS)
         if chance < 0.3:
             word = "when" if tenses is IN_PAST else "if"
-        else:
-            word = self.pick(_REASONS)
         main = self.write_clause(SUBJECT_FIRST, NOTHING, tenses)
         if chance > 0.75:
             return join(main, self.write_predication(VERB_FINAL, LATER_CLAUSE["because"], tenses))
@@ -115,7 +115,7 @@ class Author(Writer):
         tense = self.pick((PRESENT, PAST) if purpose else _MATRIX_TENSES)
         subject = self.draw_subject("human", known=True, past=tense == PAST)
         verb = self.pick(self.pools.verbs["motion" if purpose else "infinitival", ANY])
-        complement = self._draw_direction() if purpose else NOTHING
+        complement = self.draw_direction() if purpose else NOTHING
         main = self._write_bare(verb, tense, subject, POSITIVE, complement)
         opening = IN_ORDER if purpose else INFINITIVE_GROUP
         return join(main, self.write_clause(VERB_FINAL, opening, infinitive_of=subject.person, timeless=True))
@@ -128,7 +128,7 @@ class Author(Writer):
         tense = PRESENT if self.random() < 0.5 else PAST
         what = self.draw_nominal(self.pick(_FOUND), ACCUSATIVE, _THERE)
         complex_ = get_complex(existential(), tense, what.person, POSITIVE, MAIN)
-        place = self._draw_location("inside")
+        place = self.draw_location("inside")
         return assemble(_PLAIN, complex_, subject=THERE, direct=what.phrase, place=place)
 
     def _write_it(self) -> Phrase:
@@ -137,11 +137,11 @@ class Author(Writer):
         verb = self.pick(_about_things(self.pools))
         singular = tense == PAST and verb.english.base in AMBIGUOUS
         subject = self.draw_subject("human", known=True, singular=singular, past=tense == PAST)
-        direct = self.draw_nominal(verb.object_class, ACCUSATIVE, KNOWN, number=0)
+        direct = self.draw_nominal(verb.object_class, ACCUSATIVE, KNOWN, 0)
         assert direct.noun is not None
         complex_ = get_complex(verb, tense, subject.person, POSITIVE, MAIN)
         main = assemble(_PLAIN, complex_, subject=subject.phrase, direct=direct.phrase)
-        it = Nominal(IT[direct.noun.gender], 2, PRONOUN, None, 0, "")
+        it = IT[direct.noun.gender]
         tenses = IN_PAST if tense == PAST else IN_PRESENT
         return join(main, self.write_predication(VERB_FINAL, LATER_CLAUSE["because"], tenses, it, direct.noun))
 
@@ -152,11 +152,11 @@ class Author(Writer):
         if chance < 0.6:
             return self.write_clause(ASKED, WHY if chance < 0.5 else WHEN, IN_QUESTION, timeless=True)
         tense = self.pick(IN_QUESTION.active)
-        verb = self._draw_verb("transitive", tense, ASKED)
+        verb = self.draw_verb("transitive", tense, ASKED)
         if chance < 0.7:
             direct = self.draw_object(verb.object_class, ACCUSATIVE, 2)
             complex_ = get_complex(verb, tense, 2, POSITIVE, MAIN)
-            plan = get_plan(SUBJECT_FIRST, direct.what, False, False, False, False)
+            plan = PLANS[SUBJECT_FIRST][direct.what][0]
             time = self._draw_time(tense)
             return assemble(plan, complex_, subject=WHO, direct=direct.phrase, time=time)
         subject = self.draw_subject(verb.subject_class, known=True, past=tense == PAST)
@@ -168,8 +168,8 @@ class Author(Writer):
             opening = self.draw_nominal(verb.object_class, ACCUSATIVE, _WHICH).phrase
         else:
             opening = WHERE
-            direct = self.draw_object(verb.object_class, ACCUSATIVE, subject.person)
-        plan = get_plan(ASKED, direct.what, False, False, False, False)
+            direct = self.draw_object(verb.object_class, ACCUSATIVE, subject.person, KNOWN)
+        plan = PLANS[ASKED][direct.what][0]
         time = self._draw_time(tense)
         return assemble(plan, complex_, opening, subject.phrase, direct=direct.phrase, time=time)
 
@@ -177,16 +177,18 @@ class Author(Writer):
         return self.pick(TIMES[tense]) if TIMES[tense] and self.random() < 0.5 else NOTHING
 
 
-_PLAIN = get_plan(SUBJECT_FIRST, DEFINITE, False, False, False, False)
+_PLAIN = PLANS[SUBJECT_FIRST][DEFINITE][0]
 _FOUND = ("being", "visible", "goods", "furniture", "meal", "object")
-_WHICH = {"one": ("which",), "more": ("which",), "kin": ("which",), "kins": ("which",), "mass": ("which",)}
-_THERE = {
-    "one": ("a", "a", "a", "a", "no"),
-    "more": ("two", "three", "four", "many", "several", "some", "no", "bare"),
-    "kin": ("a", "no"),
-    "kins": ("two", "three", "many", "no"),
-    "mass": ("bare", "bare", "no"),
-}
+_WHICH = tuple((DETERMINERS["which"],) for _ in range(8))
+_THERE = choose(
+    "4*a no",
+    "two three four many several some no bare",
+    "4*a no",
+    "two three four many several some no bare",
+    "a no",
+    "two three many no",
+    "2*bare no",
+)
 
 
 @cache
@@ -200,5 +202,5 @@ def existential() -> Verb:
 
 @cache
 def _about_things(pools: Pools) -> tuple[Verb, ...]:
-    living = {"human", "being", "animal", "visible", "portrait", "admired", "part", "plant"}
+    living = {"human", "being", "animal", "visible", "portrait", "admired", "feature", "measure", "plant"}
     return tuple(verb for verb in pools.verbs["transitive", ANY] if verb.object_class not in living)

@@ -1,8 +1,10 @@
-"""Which sentences are for training and which for tests: by rules that hold for every seed, without a list of sentences.
+"""Which sentences are for training and which for tests: by rules that hold for every seed, without a list of
+sentences.
 
-A sentence belongs to one of `train`, `dev` and `test` by a checksum of its English text. What `test-compositional` is
-about never occurs in the others at all: combinations of a word with a role or frame, held out by a checksum too, such as
-the verb *invite* in the passive. The word occurs in its other frames in training, and the frame with other words.
+A sentence belongs to one of `train`, `dev` and `test` by a checksum of its English text. What `test-compositional`
+is about never occurs in the others at all: combinations of a word with a role or frame, held out by a checksum too,
+such as the verb *invite* in the passive. The word occurs in its other frames in training, and the frame with other
+words.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ PASSIVE, PERFECT_FRAME, MODAL_FINAL = "passive", "perfect", "modal in a verb-fin
 DATIVE_OBJECT, POSSESSOR, PLURAL_OBJECT = "dative object", "possessor", "plural accusative object"
 VERB_FRAMES = (PASSIVE, PERFECT_FRAME, MODAL_FINAL)
 NOUN_ROLES = (DATIVE_OBJECT, POSSESSOR, PLURAL_OBJECT)
-_PARTS = 32
-"""One sentence in so many is for dev, one for test."""
+NUM_PARTS = 32
+PARTS_OF_SPLITS = {"dev": frozenset({0}), "test": frozenset({1}), "train": frozenset(range(2, NUM_PARTS))}
+"""Into how many parts a checksum of their English text divides all sentences, and whose the parts are."""
 
 
 class Combination(NamedTuple):
@@ -29,18 +32,12 @@ class Combination(NamedTuple):
     frame: str
 
 
-def split_of(text: str) -> str:
-    """The split of a sentence without held-out combination, by its English text."""
-    part = zlib.crc32(text.encode()) % _PARTS
-    return "dev" if part == 0 else "test" if part == 1 else "train"
-
-
 def _picked(word: str, frame: str, one_in: int) -> bool:
     return zlib.crc32(f"{word}:{frame}".encode()) % one_in == 0
 
 
 def possible_frames(verb: Verb) -> tuple[str, ...]:
-    """The frames that may be held out for this verb. Its participle stays known: from the passive or from the perfect."""
+    """The frames that may be held out for this verb. Its participle stays known, from the passive or the perfect."""
     if verb.frame in {"clausal", "interrogative", "infinitival", "copula"}:
         return ()
     return VERB_FRAMES if verb.passive else (MODAL_FINAL,)

@@ -1,10 +1,10 @@
 """The verbs: principal parts on both sides, and what they ask for.
 
-One line a verb: ``english | german | subject > object | flags``. English is ``base [past participle [gerund]]``; an underscore
-joins a fixed particle (``turn_on``). German is the infinitive alone for weak verbs, else ``infinitive du er past participle``;
-``auf|machen`` has a separable prefix. An object of prepositional verbs is ``preposition preposition+case class``, with ``-``
-where English has no preposition. Flags: ``s`` perfect with *sein*, ``refl`` reflexive in German, ``st`` stative (no
-progressive), ``np`` no passive.
+One line a verb: ``english | german | subject > object | flags``. English is ``base [past participle [gerund]]``; an
+underscore joins a fixed particle (``turn_on``). German is the infinitive alone for weak verbs, else ``infinitive du
+er past participle``; ``auf|machen`` has a separable prefix. An object of prepositional verbs is ``preposition
+preposition+case class``, with ``-`` where English has no preposition. Flags: ``s`` perfect with *sein*, ``refl``
+reflexive in German, ``st`` stative, ``mo`` momentary (no progressive), ``np`` no passive.
 """
 
 VERBS: dict[str, str] = {
@@ -37,28 +37,28 @@ VERBS: dict[str, str] = {
         jump | springen springst springt sprang gesprungen | being | s
     """,
     "self_moving": """
-        depart | ab|fahren fährst fährt fuhr gefahren | vehicle | s
-        stop stopped stopped stopping | an|halten hältst hält hielt gehalten | vehicle
+        depart | ab|fahren fährst fährt fuhr gefahren | traffic | s
+        stop stopped stopped stopping | an|halten hältst hält hielt gehalten | traffic
         grow grew grown | wachsen wächst wächst wuchs gewachsen | plant | s
         bloom | blühen | plant
     """,
     "transitive": """
-        see saw seen | sehen siehst sieht sah gesehen | being > visible | st
+        see saw seen | sehen siehst sieht sah gesehen | being > visible | mo
         buy bought bought | kaufen | human > goods
         sell sold sold | verkaufen | human > goods
         read read read | lesen liest liest las gelesen | human > readable
         write wrote written | schreiben schreibst schreibt schrieb geschrieben | human > readable
         eat ate eaten | essen isst isst aß gegessen | being > edible
         drink drank drunk | trinken trinkst trinkt trank getrunken | human > drink
-        find found found | finden findest findet fand gefunden | human > thing | st
+        find found found | finden findest findet fand gefunden | human > thing | mo
         look_for | suchen | human > thing
-        lose lost lost | verlieren verlierst verliert verlor verloren | human > thing | st
+        lose lost lost | verlieren verlierst verliert verlor verloren | human > thing | mo
         love | lieben | human > being | st
         know knew known | kennen kennst kennt kannte gekannt | human > human | st np
         visit | besuchen | human > human
         meet met met | treffen triffst trifft traf getroffen | human > human | np
-        hear heard heard | hören | being > being | st
-        understand understood understood | verstehen verstehst versteht verstand verstanden | human > account | st
+        hear heard heard | hören | being > being | mo
+        understand understood understood | verstehen verstehst versteht verstand verstanden | human > account | mo
         carry | tragen trägst trägt trug getragen | human > container
         wear wore worn | tragen trägst trägt trug getragen | human > clothing
         wash | waschen wäschst wäscht wusch gewaschen | human > washable
@@ -73,7 +73,7 @@ VERBS: dict[str, str] = {
         draw drew drawn | zeichnen | human > portrait
         cook | kochen | human > dish
         bake | backen bäckst bäckt backte gebacken | human > pastry
-        cut cut cut cutting | schneiden schneidest schneidet schnitt geschnitten | human > edible
+        cut cut cut cutting | schneiden schneidest schneidet schnitt geschnitten | human > solid
         order | bestellen | human > meal
         prepare | vor|bereiten bereitest bereitet bereitete bereitet | human > event
         invite | ein|laden lädst lädt lud geladen | human > human
@@ -136,9 +136,9 @@ VERBS: dict[str, str] = {
         bite bit bitten | beißen beißt beißt biss gebissen | animal > being
         paint | malen | human > portrait
         taste | probieren | human > meal
-        check | prüfen | human > part
-        compare | vergleichen vergleichst vergleicht verglich verglichen | human > part
-        estimate | schätzen | human > part
+        check | prüfen | human > feature
+        mention | erwähnen | human > feature
+        estimate | schätzen | human > measure
     """,
     "dative": """
         help | helfen hilfst hilft half geholfen | human > human
@@ -175,7 +175,7 @@ VERBS: dict[str, str] = {
         dream | träumen | human > of von+dat belonging
         believe | glauben | human > in an+acc account | st
         ask | bitten bittest bittet bat gebeten | human > for um+acc meal
-        remember | erinnern | human > - an+acc subject_matter | refl st
+        remember | erinnern | human > - an+acc subject_matter | refl mo
         complain | beschweren | human > about über+acc meal | refl
         look_forward | freuen | human > to auf+acc event | refl
         take_care took taken | kümmern | human > of um+acc being | refl
@@ -199,7 +199,6 @@ VERBS: dict[str, str] = {
     """,
     "motion": """
         go went gone | gehen gehst geht ging gegangen | human | s
-        drive drove driven | fahren fährst fährt fuhr gefahren | human | s
         run ran run running | laufen läufst läuft lief gelaufen | human | s
         come came come | kommen kommst kommt kam gekommen | human | s
         walk_back | zurück|gehen gehst geht ging gegangen | human | s

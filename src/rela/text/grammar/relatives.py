@@ -1,0 +1,85 @@
+"""Relative clauses: the verb last, the pronoun in the gender of its noun and in the case of its own clause."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from .complexes import FINAL, MODALS, PAST, PERFECTS, POSITIVE, PRESENT, get_complex
+from .german import ACCUSATIVE, NOMINATIVE, RELATIVE
+from .lexicon import Noun, Verb
+from .phrases import DEFINITE, NO_NOMINAL, NOTHING, Nominal, Phrase, fixed, join
+from .places import Placer
+from .plans import PLANS, VERB_FINAL, assemble
+from .pools import ANY
+from .splits import MODAL_FINAL, PASSIVE, PERFECT_FRAME
+from .tenses import ACTIVE, AMBIGUOUS, IN_RELATIVE, PASTS
+
+_CLOSING = fixed("", ",", "", "PUNCT")
+
+
+@cache
+def relative_pronoun(human: bool, case: int, gender: int) -> Phrase:
+    word = ("who" if case == NOMINATIVE else "whom") if human else "that"
+    return fixed(word, f", {RELATIVE[case][gender]}", "PRON", "PUNCT PRON", "0-1")
+
+
+class RelativeWriter(Placer):
+    """Draws verbs and writes relative clauses."""
+
+    def draw_verb(self, frame: str, tense: int, order: int) -> Verb:
+        """A verb for this frame; remembers what might be held out."""
+        feature = ANY
+        if frame == "passive":
+            feature = PASSIVE
+        elif tense in PERFECTS:
+            feature = PERFECT_FRAME
+        elif order == VERB_FINAL and tense in MODALS:
+            feature = MODAL_FINAL
+        pool = (self.pools.actions if tense in ACTIVE else self.pools.verbs)[frame, feature]
+        verb = pool[int(self.random() * len(pool))]
+        if feature:
+            self.used.append((verb.key, feature))
+        return verb
+
+    def add_relative(self, head: Nominal, *, closing: bool) -> Phrase:
+        """The nominal with a relative clause, in which it is the subject or the object.
+
+        Args:
+            head: a noun phrase.
+            closing: German goes on after the relative clause, so a comma ends it.
+        """
+        noun = head.noun
+        assert noun is not None
+        tense = self.pick(IN_RELATIVE)
+        doing, suffering = f"{noun.cls} does", f"done to {noun.cls}"
+        if (doing, ANY) in self.pools.verbs and ((suffering, ANY) not in self.pools.verbs or self.random() < 0.6):
+            clause = self._write_subject_relative(noun, head, doing, tense)
+        elif (suffering, ANY) in self.pools.verbs:
+            clause = self._write_object_relative(noun, head, suffering, tense)
+        else:
+            return head.phrase
+        return join(head.phrase, clause, _CLOSING) if closing else join(head.phrase, clause)
+
+    def _write_subject_relative(self, noun: Noun, head: Nominal, group: str, tense: int) -> Phrase:
+        verb = self.draw_verb(group, tense, VERB_FINAL)
+        if tense == PAST and verb.english.base in AMBIGUOUS and head.number:
+            tense = PRESENT
+        direct = NO_NOMINAL
+        place = NOTHING
+        if verb.frame == "transitive":
+            direct = self.draw_object(verb.object_class, ACCUSATIVE, head.person)
+        else:
+            place = self.draw_location("inside")
+        complex_ = get_complex(verb, tense, head.person, POSITIVE, FINAL)
+        opening = relative_pronoun(noun.human, NOMINATIVE, noun.agreement(head.number))
+        plan = PLANS[VERB_FINAL][direct.what][0]
+        return assemble(plan, complex_, opening, direct=direct.phrase, place=place)
+
+    def _write_object_relative(self, noun: Noun, head: Nominal, group: str, tense: int) -> Phrase:
+        verb = self.draw_verb(group, tense, VERB_FINAL)
+        ambiguous = tense == PAST and verb.english.base in AMBIGUOUS
+        subject = self.draw_subject(verb.subject_class, singular=ambiguous, past=tense in PASTS)
+        complex_ = get_complex(verb, tense, subject.person, POSITIVE, FINAL)
+        opening = relative_pronoun(noun.human, ACCUSATIVE, noun.agreement(head.number))
+        plan = PLANS[VERB_FINAL][DEFINITE][0]
+        return assemble(plan, complex_, opening, subject.phrase)
