@@ -79,7 +79,7 @@ def find_commands(block: Block, name: str) -> Iterator[Command]:
         skipped = f"{command} ".startswith(tuple(SKIPPED_COMMANDS))
         if not skipped and not command.startswith(("rela ", "torchrun ")) and " | rela " not in command:
             raise ValueError(
-                f"{name}:{start}: expected a `rela` command (also under torchrun, or at the end of a pipe) or one that begins with "
+                f"{name}:{start}: expected a `rela` command (also under torchrun or in a pipe) or one that begins with "
                 f"{[prefix.strip() for prefix in SKIPPED_COMMANDS]}, got {command!r}"
             )
         yield Command(command, start, skipped)

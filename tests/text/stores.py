@@ -61,4 +61,5 @@ def contents(folder: Path) -> dict[str, bytes]:
 def store_files(*splits: str) -> set[str]:
     """The names of a store's files, with one vocabulary."""
     arrays = {f"{name}.{side}.{content}" for name in splits for side in SIDES for content in CONTENTS}
-    return arrays | {DESCRIPTION_FILE, "tokenizer.json"}
+    texts = {f"{name}.{side}.txt" for name in splits if name != "train" for side in SIDES}
+    return arrays | texts | {DESCRIPTION_FILE, "tokenizer.json"}

@@ -64,6 +64,8 @@ class TestStore:
         assert store.languages == ("en", "de")
         assert decoded(store, "train") == (ENGLISH, GERMAN)
         assert decoded(store, "dev") == (ENGLISH[:7], GERMAN[:7])
+        texts = [(out / f"dev.{side}.txt").read_text(encoding="utf-8").split("\n") for side in ("source", "target")]
+        assert texts == [[*ENGLISH[:7], ""], [*GERMAN[:7], ""]]
         assert store.tokenizers().joint == joint
         assert [file.name for file in out.parent.iterdir()] == ["store"]
         if joint:

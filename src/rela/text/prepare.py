@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from rela._files import replace_folder, sync_folder, write_text
+from rela._files import naming, replace_folder, sync_folder, write_text
 from rela._version import __version__
 from rela.text.compression import STDIN
 from rela.text.problems import ReadReport
@@ -87,7 +87,7 @@ def prepare(
     }
     with take_up(folder, recipe, splits) as sources:
         prepared = _fill(folder, sources, languages, options, tokenizers, progress or (lambda _what, _count: None))
-        names = [f"{split}.{side}.{content}" for split in splits for side in SIDES for content in CONTENTS]
+        names = [f"{split}.{side}.{content}" for split in splits for side in SIDES for content in (*CONTENTS, "txt")]
         clear(folder, keep=(DESCRIPTION_FILE, *prepared.tokenizers.files(), *names))
         release(folder)
         sync_folder(folder)
@@ -240,6 +240,8 @@ def _encode(
             source.write(tokenizers.source.encode_batch([pair.source for pair in chunk]))
             target.write(tokenizers.target.encode_batch([pair.target for pair in chunk]))
             progress(f"encoding {split}", len(chunk))
+    if split != options.train_split:
+        _write_text(folder, split, sources, options)
     entry: dict[str, Any] = {
         "pairs": report.num_kept,
         "source_tokens": source.num_tokens,
@@ -248,6 +250,15 @@ def _encode(
     }
     write_text(done, json.dumps({"entry": entry, "report": report.to_json()}))
     return entry, report
+
+
+def _write_text(folder: Path, split: str, sources: Sequence[PairSource], options: PrepareOptions) -> None:
+    """The pairs that were kept as plain text too: what is translated and compared with after training."""
+    for side in SIDES:
+        path = folder / f"{split}.{side}.txt"
+        with naming(path), path.open("wb") as file:
+            for pair in _pairs(sources, ReadReport(), options):
+                file.write(f"{getattr(pair, side)}\n".encode())
 
 
 def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:

@@ -8,6 +8,7 @@ A store is a folder::
     tokenizer.target.json
     train.source.tokens           little-endian ids of all pieces of a side, one sentence after the other
     train.source.offsets          little-endian 64-bit: where each sentence begins, and the end
+    test.source.txt               the text itself, for all splits but the one that is trained on
 
 Only whole stores have the name they were asked for: a store is written beside it and renamed when it is complete.
 """

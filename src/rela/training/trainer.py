@@ -126,7 +126,12 @@ class Trainer:
         )
         self.stream = BatchStream(self.split, options, (self.tokenizers.source, self.tokenizers.target), position)
         self.validator = Validator(
-            store.split(config.validation.split), self.tokenizers, config.validation, batch.tokens, batch.max_pieces
+            store.split(config.validation.split),
+            self.tokenizers,
+            config.validation,
+            batch.tokens,
+            batch.max_pieces,
+            self.languages.target,
         )
         criterion = Criterion(self.model, config.optimizer.label_smoothing)
         self.criterion: nn.Module = criterion if world.size == 1 else DistributedDataParallel(criterion)

@@ -28,13 +28,19 @@ class Validator:
     """Validates a model again and again on the same pairs; several processes share the work."""
 
     def __init__(
-        self, split: Split, tokenizers: Tokenizers, config: ValidationSection, batch_tokens: int, max_pieces: int
+        self,
+        split: Split,
+        tokenizers: Tokenizers,
+        config: ValidationSection,
+        batch_tokens: int,
+        max_pieces: int,
+        language: str | None = None,
     ) -> None:
         count = len(split) if config.max_sentences is None else min(len(split), config.max_sentences)
         if count == 0:
             raise ValueError(f"validation.split: expected pairs in {config.split!r}, got none")
         self._split, self._tokenizers, self._config = split, tokenizers, config
-        self._max_pieces = max_pieces
+        self._max_pieces, self._language = max_pieces, language
         options = BatchOptions(tokens=batch_tokens, max_pieces=max_pieces)
         self._batches = make_batches(split, np.arange(count), options)
         self._count = count
@@ -71,4 +77,4 @@ class Validator:
         gathered = world.gather((translations, sides[1]))
         hypotheses = [text for part, _ in gathered for text in part]
         references = [text for _, part in gathered for text in part]
-        return corpus_bleu(hypotheses, [references], num_bootstrap=0).score
+        return corpus_bleu(hypotheses, [references], language=self._language, num_bootstrap=0).score
