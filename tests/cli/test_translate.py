@@ -23,6 +23,7 @@ import rela
 from rela.cli._app import run
 from rela.cli._commands import COMMANDS, GROUPS
 from rela.cli._partial import keep_whole_windows
+from rela.decoding.search import SearchOptions
 from rela.decoding.translator import Translator
 
 LINES = ["the dog runs", "", "a cat", "der Hund läuft", "  ", "small house, old dog", "green", "the cat sleeps ."]
@@ -170,8 +171,6 @@ class TestOddInput:
         assert "too-long: 1" in err
 
     def test_a_translation_that_does_not_end(self, call: Run, monkeypatch: pytest.MonkeyPatch):
-        from rela.decoding.search import SearchOptions
-
         monkeypatch.setattr(SearchOptions, "longest", lambda _, __: 1)  # pyright: ignore[reportUnknownLambdaType]
         _, _, err = call(stdin=TEXT)
         assert re.search(
@@ -263,6 +262,10 @@ def interrupted(call: Run, window_number: int, *arguments: str) -> None:
 
 
 class TestResume:
+    @pytest.fixture(autouse=True)
+    def _short_translations(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(SearchOptions, "longest", lambda _, __: 6)  # pyright: ignore[reportUnknownLambdaType]
+
     @pytest.mark.parametrize("extra", [[], ["--nbest", "2"], ["--align"]], ids=["plain", "nbest", "align"])
     @pytest.mark.parametrize("stopped", [0, 1, 3])
     def test_the_same_bytes(self, call: Run, tmp_path: Path, extra: list[str], stopped: int):
@@ -273,7 +276,7 @@ class TestResume:
         partial = (tmp_path / "out.partial").read_bytes()
         assert whole.startswith(partial)
         recipe = (tmp_path / "out.partial.json").read_bytes()
-        for size in sorted({0, 1, len(partial) // 2, max(0, len(partial) - 1), len(partial)}):
+        for size in sorted({1, len(partial) // 2, max(0, len(partial) - 1), len(partial)}):
             (tmp_path / "out.partial").write_bytes(partial[:size])
             (tmp_path / "out.partial.json").write_bytes(recipe)
             assert call(*options, "-o", "out", "--resume", stdin=TEXT)[0] == 0
@@ -367,14 +370,14 @@ class TestProcess:
         assert (done.returncode, done.stderr) == (1, "rela: error: standard output: No space left on device\n")
 
     def test_killed_and_resumed(self, model: Path, tmp_path: Path, call: Run):
-        (tmp_path / "in").write_text(TEXT * 12, encoding="utf-8")
+        (tmp_path / "in").write_text(TEXT * 6, encoding="utf-8")
         options = ["in", "--window", "4", "--threads", "1"]
         assert call(*options, "-o", "whole")[0] == 0
         with subprocess.Popen(
             self.command(model, *options, "--beam", "2", "-o", "out"), stderr=subprocess.PIPE, env=same_package()
         ) as process:
             partial = tmp_path / "out.partial"
-            wait_until(lambda: (partial.exists() and partial.stat().st_size > 400) or process.poll() is not None)
+            wait_until(lambda: (partial.exists() and partial.stat().st_size > 200) or process.poll() is not None)
             process.kill()
         assert not (tmp_path / "out").exists()
         code, _, err = call(*options, "-o", "out", "--resume")

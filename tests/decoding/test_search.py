@@ -11,7 +11,7 @@ from tests.decoding.naive import exhaustive, log_probabilities, naive_beam_searc
 from tests.model.small import random_ids, random_model, small_config
 from torch import Tensor
 
-from rela.decoding.search import Hypothesis, SearchOptions, beam_search
+from rela.decoding.search import Hypothesis, SearchOptions, beam_search, best_of_rows
 from rela.model.transformer import DecoderState, Transformer
 
 EOS = 2
@@ -49,10 +49,10 @@ def assert_same(ours: list[Hypothesis], theirs: list[Any], tolerance: float = 1e
 
 class TestDefinition:
     @pytest.mark.parametrize("attention", ["softmax", "rela-g", "entmax15"])
-    @pytest.mark.parametrize(("beam", "penalty"), [(1, 0.6), (2, 0.0), (4, 0.6), (7, 1.5)])
+    @pytest.mark.parametrize(("beam", "penalty"), [(1, 0.6), (2, 0.0), (4, 0.6), (6, 1.5)])
     def test_equals_the_naive_search(self, attention: str, beam: int, penalty: float):
         model, source = searchable(attention), sources()
-        options = SearchOptions(beam=beam, length_penalty=penalty, max_ratio=1, max_extra=4)
+        options = SearchOptions(beam=beam, length_penalty=penalty, max_ratio=1, max_extra=3)
         found = beam_search(model, source, options)
         assert len(found) == len(LENGTHS)
         for place, hypotheses in enumerate(found):
@@ -178,6 +178,32 @@ class TestHypotheses:
     def test_options(self, changes: dict[str, Any], name: str):
         with pytest.raises(ValueError, match=f"^{name}"):
             SearchOptions(**changes)
+
+
+class TestBestOfRows:
+    @pytest.mark.parametrize("vocabulary", [4, 63, 64, 65, 640, 1000, 5259])
+    @pytest.mark.parametrize("count", [1, 2, 4])
+    def test_equals_topk(self, vocabulary: int, count: int):
+        torch.manual_seed(vocabulary)
+        logits = torch.randn(7, vocabulary, dtype=torch.float64)
+        logits[1] = -math.inf
+        logits[1, -1] = 3.0  # outside of all whole blocks, perhaps
+        logits[2, : min(5, vocabulary)] = 100.0 + torch.arange(min(5, vocabulary))  # all in one block
+        values, indices = best_of_rows(logits, count)
+        assert torch.equal(values, logits.topk(count).values)
+        assert torch.equal(logits.gather(1, indices), values)
+        assert all(len(set(row)) == count for row in indices.tolist())
+
+    def test_nan_is_not_lost(self):
+        logits = torch.randn(2, 1000)
+        logits[1, 777] = math.nan
+        assert best_of_rows(logits, 3)[0].isnan().any(1).tolist() == [False, True]
+
+    def test_a_search_over_many_pieces(self):
+        model = random_model(small_config(source_vocabulary=700, target_vocabulary=700), scale=1.5).double()
+        source, options = torch.tensor([[600, 5, EOS], [9, EOS, 0]]), SearchOptions(beam=3, max_ratio=1, max_extra=4)
+        for place, hypotheses in enumerate(beam_search(model, source, options)):
+            assert_same(hypotheses, naive_beam_search(model, row(source, place), options))
 
 
 class TestBatches:

@@ -57,7 +57,7 @@ class TestResults:
             assert translation.score == pytest.approx(found[place].score, abs=1e-4)
 
     def test_batches_of_any_size(self, translator: Translator):
-        texts = sentences(10)
+        texts = sentences(6)
         found = translator.translate(texts, beam=2)
         for places in (1, 100, 10**6):
             with mock.patch.object(translator_module, "_BATCH_PLACES", places):
@@ -228,10 +228,10 @@ def test_a_trained_model_copies():
     model = random_model(config).train()
     optimizer = torch.optim.Adam(model.parameters(), 2e-3)
     draw = random.Random(0)
-    for _ in range(500):
+    for _ in range(900):
         length = draw.randint(1, 6)
-        pieces = torch.randint(260, sides.source.size, (24, length))
-        ends = torch.full((24, 1), EOS)
+        pieces = torch.randint(260, sides.source.size, (32, length))
+        ends = torch.full((32, 1), EOS)
         logits = model.logits(model(torch.cat([pieces, ends], 1), torch.cat([ends - 1, pieces], 1)))
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.cat([pieces, ends], 1).flatten())
         optimizer.zero_grad()

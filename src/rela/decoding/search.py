@@ -14,6 +14,7 @@ from rela.text.vocabulary import BOS, EOS, PAD
 
 _FORBIDDEN: Final = (PAD, BOS)
 _LARGEST_PENALTY: Final = 10.0
+_BLOCK: Final = 64  # pieces of the vocabulary that are looked at together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,18 +95,16 @@ class _Search:
         """One more token for every row."""
         beam = self.options.beam
         hidden, self.state = self.model.step(self.tokens[:, -1], self.state)
-        logits = self.model.logits(hidden).to(self.scores.dtype)
-        normalizer = logits.logsumexp(-1, keepdim=True)
+        log_p = torch.log_softmax(self.model.logits(hidden).to(self.scores.dtype), dim=-1)
         for index in _FORBIDDEN:
-            logits[:, index] = -torch.inf
+            log_p[:, index] = -torch.inf
         # A row can end in one way only, so of each one more than `beam`, and of all twice `beam`, leave enough to go
-        # on with. Only these few are made log-probabilities.
-        of_row = logits.topk(min(beam + 1, logits.shape[1]), dim=1)
-        log_p = (of_row.values - normalizer).view(len(self.alive), beam, -1)
-        totals = (self.scores[:, :, None] + log_p).flatten(1)
+        # on with.
+        values, indices = best_of_rows(log_p, min(beam + 1, log_p.shape[1]))
+        totals = (self.scores[:, :, None] + values.view(len(self.alive), beam, -1)).flatten(1)
         best, places = totals.topk(min(2 * beam, totals.shape[1]), dim=1)
-        rows = places // log_p.shape[2]
-        words = of_row.indices.view(len(self.alive), -1).gather(1, places)
+        rows = places // indices.shape[1]
+        words = indices.view(len(self.alive), -1).gather(1, places)
         ends = words.eq(EOS)
         self._finish(best, rows, ends)
         going_on = torch.where(ends, -torch.inf, best)
@@ -155,3 +154,20 @@ class _Search:
         rows = (kept[:, None] * beam + torch.arange(beam, device=self.device)).flatten()
         self.scores, self.tokens = self.scores[kept], self.tokens[rows]
         self.state = self.state.select(kept, rows)
+
+
+def best_of_rows(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """``scores.topk(count)``, several times faster: the best of a row lie in the blocks that have the best maxima."""
+    vocabulary = scores.shape[1]
+    num_blocks = vocabulary // _BLOCK
+    if num_blocks <= 2 * count:
+        values, indices = scores.topk(count, dim=1)
+        return values, indices
+    whole = num_blocks * _BLOCK
+    maxima = scores[:, :whole].unflatten(1, (num_blocks, _BLOCK)).amax(-1)
+    starts = maxima.topk(count, dim=1).indices * _BLOCK  # [N, count]
+    inside = starts[:, :, None] + torch.arange(_BLOCK, device=scores.device)
+    rest = torch.arange(whole, vocabulary, device=scores.device).expand(len(scores), -1)
+    places = torch.cat([inside.flatten(1), rest], dim=1)
+    values, order = scores.gather(1, places).topk(count, dim=1)
+    return values, places.gather(1, order)
