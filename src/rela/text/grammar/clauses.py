@@ -128,9 +128,9 @@ class Writer(RelativeWriter):
         else:
             subject = self.draw_subject(
                 verb.object_class if frame == "passive" else verb.subject_class,
-                known=polarity != POSITIVE,
-                singular=tense == PAST and verb.english.base in AMBIGUOUS,
-                past=tense in PASTS,
+                polarity != POSITIVE,
+                tense == PAST and verb.english.base in AMBIGUOUS,
+                tense in PASTS,
             )
             person = subject.person
         phrase = subject.phrase
