@@ -23,7 +23,7 @@ from .phrases import (
     make_nominal,
     noun_phrase,
     preposition,
-)  # fmt: skip
+)
 from .pools import ANY, Pools
 from .splits import PLURAL_OBJECT, POSSESSOR
 
