@@ -24,7 +24,7 @@ from rela.text.grammar.closed import (
     WHAT,
     WHO,
     WHY,
-)  # fmt: skip
+)
 from rela.text.grammar.complexes import (
     CAN,
     FUTURE,
@@ -49,7 +49,7 @@ from rela.text.grammar.complexes import (
     WANT,
     WANTED,
     WOULD_LIKE,
-)  # fmt: skip
+)
 from rela.text.grammar.german import ACCUSATIVE, DATIVE, GENITIVE
 from rela.text.grammar.phrases import NOTHING, Phrase, join, join_crosswise
 from rela.text.grammar.plans import ASKED, DATIVE_LAST, DATIVE_PRONOUN, INVERTED, REFLEXIVE_FIRST, VERB_FINAL

@@ -121,14 +121,15 @@ def test_wrong_arguments():
 
 
 def best_rate(rounds: int, count: int) -> float:
+    """Pairs a second of processor time, in the best of several short rounds: others may use the machine too."""
     for _ in generate(seed=1, count=count):  # forms are built on first use
         pass
     best = 0.0
     for _ in range(rounds):
-        start = time.perf_counter()
+        start = time.process_time()
         for _ in generate(seed=1, count=count):
             pass
-        best = max(best, count / (time.perf_counter() - start))
+        best = max(best, count / (time.process_time() - start))
     return best
 
 
@@ -138,4 +139,4 @@ def test_speed():
 
 @pytest.mark.slow
 def test_full_speed():
-    assert best_rate(20, 4000) > 20_000
+    assert best_rate(40, 2000) > 20_000

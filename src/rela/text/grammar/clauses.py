@@ -18,7 +18,7 @@ from .complexes import (
     PROGRESSIVE,
     QUESTION,
     get_complex,
-)  # fmt: skip
+)
 from .german import ACCUSATIVE, DATIVE
 from .lexicon import Verb
 from .nominals import BESIDE_NEVER, FREE, KNOWN, UNDER_NOT
@@ -33,7 +33,7 @@ from .phrases import (
     Phrase,
     Preposition,
     preposition,
-)  # fmt: skip
+)
 from .plans import (
     ASKED,
     DATIVE_LAST,
@@ -45,7 +45,7 @@ from .plans import (
     SUBJECT_FIRST,
     VERB_FINAL,
     assemble,
-)  # fmt: skip
+)
 from .relatives import RelativeWriter
 from .splits import DATIVE_OBJECT
 from .tenses import AMBIGUOUS, FREELY, PASTS, VOLUNTARY, WITH_NEVER, Tenses
@@ -60,8 +60,6 @@ _FRAMES = (
 )  # fmt: skip
 _PERSONAL = tuple(frame for frame in _FRAMES if frame not in {"passive", "self_moving"})
 """Frames whose subject is a person."""
-
-
 COMPLEX_ORDER = (MAIN, MAIN, FINAL, QUESTION)
 """How the verb complex is in pieces, by the order of the clause."""
 _PLACED = frozenset({"locative", "motion", "travel", "self_moving"})
@@ -104,7 +102,7 @@ class Writer(RelativeWriter):
             frame = _PERSONAL[int(random() * len(_PERSONAL))]
             tense = INFINITIVE
         else:
-            frame = _FRAMES[int(random() * 104)]
+            frame = _FRAMES[int(random() * len(_FRAMES))]
             if frame == "passive" and tense < 0:
                 choices = tenses.passive
                 tense = choices[int(random() * len(choices))]
@@ -128,9 +126,9 @@ class Writer(RelativeWriter):
         else:
             subject = self.draw_subject(
                 verb.object_class if frame == "passive" else verb.subject_class,
-                known=polarity != POSITIVE,
-                singular=tense == PAST and verb.english.base in AMBIGUOUS,
-                past=tense in PASTS,
+                polarity != POSITIVE,
+                tense == PAST and verb.english.base in AMBIGUOUS,
+                tense in PASTS,
             )
             person = subject.person
         phrase = subject.phrase

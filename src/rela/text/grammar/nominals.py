@@ -23,7 +23,7 @@ from .phrases import (
     make_nominal,
     noun_phrase,
     preposition,
-)  # fmt: skip
+)
 from .pools import ANY, Pools
 from .splits import PLURAL_OBJECT, POSSESSOR
 
@@ -164,7 +164,7 @@ class Drawer:
             phrase = join_crosswise(owner_phrase, noun_phrase(noun, number, _THEIRS, case, adjective))
         return Nominal(phrase, 5 if number else 2, DEFINITE, noun, number, _THEIRS)
 
-    def draw_subject(self, cls: str, *, known: bool = False, singular: bool = False, past: bool = False) -> Nominal:
+    def draw_subject(self, cls: str, known: bool = False, singular: bool = False, past: bool = False) -> Nominal:
         """A subject.
 
         Args:

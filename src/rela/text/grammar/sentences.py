@@ -21,7 +21,7 @@ from .closed import (
     WHO,
     WHOM,
     WHY,
-)  # fmt: skip
+)
 from .complexes import MAIN, NOT, PAST, PERFECT, PLUPERFECT, POSITIVE, PRESENT, QUESTION, get_complex
 from .german import ACCUSATIVE
 from .lexicon import Verb
@@ -47,7 +47,7 @@ class Author(Predicator):
     def write(self) -> tuple[Phrase, str]:
         """A sentence without its final mark, and the mark."""
         self.used.clear()
-        kind = _KINDS[int(self.random() * 100)]
+        kind = self.pick(_KINDS)
         if kind == "statement":
             return self.write_clause(SUBJECT_FIRST, last=True), "."
         if kind == "question":

@@ -27,7 +27,7 @@ from .complexes import (
     WANT,
     WANTED,
     WOULD_LIKE,
-)  # fmt: skip
+)
 
 
 class Tenses(NamedTuple):
