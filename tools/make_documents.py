@@ -139,7 +139,7 @@ def multi30k_table() -> str:
 def train_speed_table() -> str:
     """Markdown: training speed beside JoeyNMT."""
     lines = [
-        "| attention | times JoeyNMT's target tokens a second | least to greatest | share of the matrix-multiply peak |",
+        "| attention | times JoeyNMT's target tokens a second | least to greatest | share of the matrix product peak |",
         "|---|--:|--:|--:|",
     ]
     signatures: list[str] = []

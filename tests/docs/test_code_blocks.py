@@ -121,7 +121,7 @@ class TestRunner:
         [
             (
                 "```bash\nrm -r folder\n```\n",
-                r"page\.md:2: expected a `rela` command or .*, got 'rm -r folder'",
+                r"page\.md:2: expected a `rela` command .*, got 'rm -r folder'",
             ),
             ("\n```py\nx\n```\n", r"page\.md:2: expected a code block in one of .*, got 'py'"),
             ("```\nx\n```\n", r"page\.md:1: expected a code block in one of .*, got ''"),

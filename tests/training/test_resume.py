@@ -48,7 +48,7 @@ MOMENTS: dict[str, tuple[object, str, int]] = {
     "before its last file": (checkpoints, "write_text", 2),
     "before it has its name": (_files, "replace_folder", 2),
     "after it has its name": (trainer, "prune", 2),
-    "while old ones are deleted": (shutil, "rmtree", 12),
+    "while old ones are deleted": (checkpoints, "delete", 1),
     "while validating": (Validator, "_loss", 2),
     "in the middle of an epoch": (trainer, "learning_rate", 6),
     "while the log is written": (journal.json, "dumps", 9),

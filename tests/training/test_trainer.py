@@ -243,7 +243,7 @@ def test_weights_that_are_no_numbers_overwrite_nothing(store: Path, tmp_path: Pa
     assert_finite(tmp_path / "run")
 
 
-@pytest.mark.parametrize(("attention", "peak"), [("relu", 0.9), ("rela-g", 0.99)])
+@pytest.mark.parametrize(("attention", "peak"), [("relu", 0.99), ("rela-g", 0.99)])
 def test_a_rate_far_too_high_is_noticed(store: Path, tmp_path: Path, attention: str, peak: float) -> None:
     settings: dict[str, Any] = {
         "model__attention": attention,

@@ -122,7 +122,7 @@ def load_newest(run: Path, model: Transformer, optimizer: torch.optim.Optimizer)
         raise ValueError(f"{error}; there is no earlier checkpoint to go on from") from None
     for path, error in damaged.items():
         aside = path.with_name(f"{_DAMAGED}{path.name}")
-        shutil.rmtree(aside, ignore_errors=True)
+        delete(aside)
         path.replace(aside)
         warn(f"{error}; the checkpoint is set aside as {aside.name}, and left out")
     return chosen
@@ -142,7 +142,12 @@ def _check_whole(path: Path) -> None:
 def clear_leftovers(run: Path) -> None:
     """Delete what a kill left behind while a checkpoint was written or deleted."""
     for path in (run / FOLDER).glob(".step-*"):
-        shutil.rmtree(path)
+        delete(path)
+
+
+def delete(path: Path) -> None:
+    """Delete a folder, if it is there."""
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def prune(run: Path, keep_last: int, best_step: int | None) -> None:
@@ -156,9 +161,7 @@ def prune(run: Path, keep_last: int, best_step: int | None) -> None:
     for checkpoint in checkpoints:
         if checkpoint.step not in window:
             # First out of sight, so that one that is deleted halfway is not taken for whole.
-            doomed = checkpoint.path.with_name(f".{checkpoint.path.name}.old")
-            checkpoint.path.replace(doomed)
-            shutil.rmtree(doomed)
+            delete(checkpoint.path.rename(checkpoint.path.with_name(f".{checkpoint.path.name}.old")))
     for checkpoint in kept[:-_NUM_RESUMABLE]:
         (checkpoint.path / OPTIMIZER_FILE).unlink(missing_ok=True)
 
