@@ -180,7 +180,7 @@ class Writer(RelativeWriter):
         relative = relative and direct.noun is not None and direct.determiner not in _CLOSED
         if relative:
             complex_ = get_complex(verb, tense, person, polarity, COMPLEX_ORDER[order])
-            closing = bool(complex_.end) or (polarity != POSITIVE and direct.what == DEFINITE)
+            closing = bool(complex_.german[-1]) or (polarity != POSITIVE and direct.what == DEFINITE)
             direct = direct._replace(phrase=self.add_relative(direct, closing=closing))
         else:
             if verb.stative:

@@ -8,7 +8,7 @@ finite verb stands at the end too. The German tense is a function of the English
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .german import AUXILIARIES, REFLEXIVE
 from .lexicon import Tokens, Verb
@@ -69,17 +69,15 @@ class Group(NamedTuple):
 
 
 class Complex(NamedTuple):
-    """The pieces and the links between them."""
+    """The English pieces (auxiliary, negation, main verb) and German ones (finite, reflexive, adverb, negation, end).
 
-    auxiliary: Tokens
-    negation: Tokens
-    main: Tokens
-    finite: Tokens
-    reflexive: Tokens
-    adverb: Tokens
-    german_negation: Tokens
-    end: Tokens
+    ``groups`` are the links between them. ``mask`` has a bit for each piece that is not empty, English ones first.
+    """
+
+    english: tuple[Tokens, ...]
+    german: tuple[Tokens, ...]
     groups: tuple[Group, ...]
+    mask: int
 
 
 def get_complex(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Complex:
@@ -134,11 +132,9 @@ def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Co
         verb.reflexive,
         verb.sein,
     )
-    pieces, open_pieces = _make_pattern(traits, tense, person, polarity, order)
-    filled = list(pieces)
-    for index in open_pieces:
-        filled[index] = _fill(verb, pieces[index])
-    return Complex._make(filled)
+    pieces, groups = _make_pattern(traits, tense, person, polarity, order)
+    filled = tuple([_fill(verb, piece) if piece else () for piece in pieces])
+    return Complex(filled[:3], filled[3:], groups, sum(1 << index for index, piece in enumerate(pieces) if piece))
 
 
 @cache
@@ -236,8 +232,8 @@ def _german(traits: _Traits, tense: int, person: int, forbidden: bool) -> tuple[
 @cache
 def _make_pattern(
     traits: _Traits, tense: int, person: int, polarity: int, order: int
-) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """The parts of a complex with names of verb forms in them, and which pieces have such names."""
+) -> tuple[tuple[Tokens, ...], tuple[Group, ...]]:
+    """The pieces of a complex with names of verb forms in them, and the links."""
     negated = polarity in {NOT, NO}
     operator, rest = _english(traits, tense, person, support=negated or order == QUESTION)
     negation = [Word("never" if polarity == NEVER else "not", "ADV" if polarity == NEVER else "PART", "n")]
@@ -266,8 +262,7 @@ def _make_pattern(
     english_pieces = (operator, negation, rest)
     german_pieces = (finite, reflexive, adverb, german_negation, end)
     tokens = [tuple((word.text, word.tag) for word in piece) for piece in (*english_pieces, *german_pieces)]
-    open_pieces = [index for index, piece in enumerate(tokens) if any("<" in text for text, _ in piece)]
-    return (*tokens, _link(english_pieces, german_pieces)), tuple(open_pieces)
+    return tuple(tokens), _link(english_pieces, german_pieces)
 
 
 def _link(english: tuple[list[Word], ...], german: tuple[list[Word], ...]) -> tuple[Group, ...]:

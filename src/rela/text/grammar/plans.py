@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import accumulate, chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from .complexes import Complex
 from .phrases import DEFINITE, INDEFINITE, NOTHING, PRONOUN, Phrase, make_phrase
@@ -26,34 +26,63 @@ DATIVE_PRONOUN, DATIVE_LAST, REFLEXIVE_FIRST, FUSED_NEGATION = 1, 2, 4, 8
 pronoun comes before an inverted subject, which is no pronoun; *not* is in the object's *kein*."""
 
 _OPENING, _SUBJECT, _VERB, _DATIVE, _OBJECT, _COMPLEMENT, _MANNER, _PLACE, _TIME, _FREQUENCY = range(10)
-_ENGLISH_PARTS: tuple[Piece, ...] = (
-    (_OPENING, 0), (_SUBJECT, 0), (_VERB, 0), (_VERB, 1), (_VERB, 2), (_DATIVE, 0), (_OBJECT, 0), (_COMPLEMENT, 0),
-    (_MANNER, 0), (_PLACE, 0), (_TIME, 0), (_FREQUENCY, 0),
-)  # fmt: skip
-_GERMAN_PARTS: tuple[Piece, ...] = (
-    (_OPENING, 0), (_SUBJECT, 0), (_VERB, 0), (_VERB, 1), (_VERB, 2), (_VERB, 3), (_VERB, 4), (_DATIVE, 0),
-    (_OBJECT, 0), (_COMPLEMENT, 0), (_MANNER, 0), (_PLACE, 0), (_TIME, 0), (_FREQUENCY, 0),
-)  # fmt: skip
+_SLOTS = tuple(slot for slot in range(10) if slot != _VERB)
+_BITS = {slot: 256 << number for number, slot in enumerate(_SLOTS)}
 _FINITE, _REFLEXIVE, _ADVERB, _NEGATION, _END = ((_VERB, piece) for piece in range(5))
 
 
-class Plan:
-    """One order of all parts on both sides.
+class Layout(NamedTuple):
+    """A plan for clauses in which certain parts, and no others, are there.
 
-    ``places`` says, for each slot but the verb, where its English and German parts come in the order; ``english_verb``
-    and ``german_verb`` the same for the pieces of the verb complex.
+    The getters take the pieces of the verb and then those of the other slots, and give what there is in its order.
+    ``places`` says for each slot that is there where its English and its German part stand in that order; the others
+    say it for the pieces of the verb, and for the negation and the object that it goes into.
     """
 
-    __slots__ = ("english_verb", "fused", "german_verb", "places", "take_english", "take_german")
+    take_english: Callable[[Any], Any]
+    take_german: Callable[[Any], Any]
+    places: tuple[Piece, ...]
+    english_verb: tuple[int, ...]
+    german_verb: tuple[int, ...]
+    fused: Piece | None
 
-    def __init__(self, english: list[Piece], german: list[Piece], fused_negation: bool) -> None:
-        self.take_english: Callable[[Any], Any] = itemgetter(*[_ENGLISH_PARTS.index(piece) for piece in english])
-        self.take_german: Callable[[Any], Any] = itemgetter(*[_GERMAN_PARTS.index(piece) for piece in german])
-        slots = [slot for slot in range(10) if slot != _VERB]
-        self.places = tuple((english.index((slot, 0)), german.index((slot, 0))) for slot in slots)
-        self.english_verb = tuple(english.index((_VERB, piece)) for piece in range(3))
-        self.german_verb = tuple(german.index((_VERB, piece)) if (_VERB, piece) in german else -1 for piece in range(5))
-        self.fused = (self.english_verb[1], german.index((_OBJECT, 0))) if fused_negation else None
+
+class Plan:
+    """One order of all parts on both sides. ``layouts`` are by a mask of what is there: see `assemble`."""
+
+    __slots__ = ("_english", "_fused", "_german", "layouts")
+
+    def __init__(self, english: list[Piece], german: list[Piece], fused: bool) -> None:
+        self._english = english
+        self._german = german
+        self._fused = fused
+        self.layouts: dict[int, Layout] = {}
+
+    def lay_out(self, mask: int) -> Layout:
+        """The layout of this mask, made and remembered."""
+        slots = [slot for slot in _SLOTS if mask & _BITS[slot]]
+        english_pieces = [*((_VERB, piece) for piece in range(3)), *((slot, 0) for slot in slots)]
+        german_pieces = [*((_VERB, piece) for piece in range(5)), *((slot, 0) for slot in slots)]
+        empty_english = {(_VERB, piece) for piece in range(3) if not mask & 1 << piece}
+        empty_german = {(_VERB, piece) for piece in range(5) if not mask & 8 << piece}
+        english = [at for at in self._english if at in english_pieces and at not in empty_english]
+        german = [at for at in self._german if at in german_pieces and at not in empty_german]
+        layout = self.layouts[mask] = Layout(
+            _getter([english_pieces.index(at) for at in english]),
+            _getter([german_pieces.index(at) for at in german]),
+            tuple((english.index((slot, 0)), german.index((slot, 0))) for slot in slots),
+            tuple(english.index((_VERB, piece)) if (_VERB, piece) in english else -1 for piece in range(3)),
+            tuple(german.index((_VERB, piece)) if (_VERB, piece) in german else -1 for piece in range(5)),
+            (english.index((_VERB, 1)), german.index((_OBJECT, 0))) if self._fused else None,
+        )
+        return layout
+
+
+def _getter(indices: list[int]) -> Callable[[Any], Any]:
+    """Gives a tuple of several things, unlike `itemgetter` also if it is one thing only."""
+    if len(indices) > 1:
+        return itemgetter(*indices)
+    return lambda pieces: tuple(pieces[index] for index in indices)
 
 
 def _make_plan(order: int, what: int, flags: int) -> Plan:
@@ -103,44 +132,60 @@ def assemble(
     time: Phrase = NOTHING,
     frequency: Phrase = NOTHING,
 ) -> Phrase:
-    """The clause: all parts in the order of the plan."""
-    auxiliary, negation, main, finite, reflexive, adverb, german_negation, end, groups = verb
-    opening_en, opening_de, opening_links = opening
-    subject_en, subject_de, subject_links = subject
-    dative_en, dative_de, dative_links = dative
-    direct_en, direct_de, direct_links = direct
-    complement_en, complement_de, complement_links = complement
-    manner_en, manner_de, manner_links = manner
-    place_en, place_de, place_links = place
-    time_en, time_de, time_links = time
-    frequency_en, frequency_de, frequency_links = frequency
-    english = plan.take_english((
-        opening_en, subject_en, auxiliary, negation, main, dative_en, direct_en, complement_en, manner_en, place_en,
-        time_en, frequency_en,
-    ))  # fmt: skip
-    german = plan.take_german((
-        opening_de, subject_de, finite, reflexive, adverb, german_negation, end, dative_de, direct_de, complement_de,
-        manner_de, place_de, time_de, frequency_de,
-    ))  # fmt: skip
+    """The clause: all parts in the order of the plan.
+
+    Most clauses have few of the parts. A mask says which: the low eight bits are for the pieces of the verb, the others
+    for the slots in the order of the arguments.
+    """
+    english_pieces, german_pieces, groups, mask = verb
+    parts: list[Phrase] = []
+    if opening is not NOTHING:
+        mask |= 1 << 8
+        parts.append(opening)
+    if subject is not NOTHING:
+        mask |= 1 << 9
+        parts.append(subject)
+    if dative is not NOTHING:
+        mask |= 1 << 10
+        parts.append(dative)
+    if direct is not NOTHING:
+        mask |= 1 << 11
+        parts.append(direct)
+    if complement is not NOTHING:
+        mask |= 1 << 12
+        parts.append(complement)
+    if manner is not NOTHING:
+        mask |= 1 << 13
+        parts.append(manner)
+    if place is not NOTHING:
+        mask |= 1 << 14
+        parts.append(place)
+    if time is not NOTHING:
+        mask |= 1 << 15
+        parts.append(time)
+    if frequency is not NOTHING:
+        mask |= 1 << 16
+        parts.append(frequency)
+    layout = plan.layouts.get(mask)
+    if layout is None:
+        layout = plan.lay_out(mask)
+    take_english, take_german, places, english_verb, german_verb, fused = layout
+    part_english, part_german, part_links = zip(*parts)  # noqa: B905 (strict costs time)
+    english = take_english(english_pieces + part_english)
+    german = take_german(german_pieces + part_german)
     english_starts = list(accumulate(map(len, english), initial=0))
     german_starts = list(accumulate(map(len, german), initial=0))
     links: list[int] = []
-    parts = (
-        opening_links, subject_links, dative_links, direct_links, complement_links, manner_links, place_links,
-        time_links, frequency_links,
-    )  # fmt: skip
-    for own, (e, d) in zip(parts, plan.places):  # noqa: B905 (strict costs time)
-        if own:
-            offset = english_starts[e] << 7 | german_starts[d] << 1
-            if len(own) == 1:
-                links.append(own[0] + offset)
-            else:
-                links += [link + offset for link in own]
-    english_verb, german_verb = plan.english_verb, plan.german_verb
+    for own, (e, d) in zip(part_links, places):  # noqa: B905
+        offset = english_starts[e] << 7 | german_starts[d] << 1
+        if len(own) == 1:
+            links.append(own[0] + offset)
+        else:
+            links += [link + offset for link in own]
     for e, d, own in groups:
         offset = english_starts[english_verb[e]] << 7 | german_starts[german_verb[d]] << 1
         for link in own:
-            links.append(link + offset)
-    if plan.fused:
-        links.append(english_starts[plan.fused[0]] << 7 | german_starts[plan.fused[1]] << 1)
+            links.append(link + offset)  # mostly one
+    if fused:
+        links.append(english_starts[fused[0]] << 7 | german_starts[fused[1]] << 1)
     return make_phrase((tuple(_flatten(english)), tuple(_flatten(german)), links))
