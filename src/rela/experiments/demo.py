@@ -40,7 +40,7 @@ class DemoSize:
 
     train_pairs: int = 100_000
     merges: int = 3_000
-    tokens: int = 2_000_000
+    tokens: int = 1_700_000
     dev_pairs: int = 400
     test_pairs: int = 1000
 
