@@ -14,7 +14,8 @@ import msgspec
 from rela.text.prepare import PrepareOptions, prepare
 from rela.text.readers import PairSource
 from rela.training.config import TrainConfig, to_config
-from rela.training.trainer import Trainer, resume, start
+from rela.training.runs import resume, start
+from rela.training.trainer import Trainer
 from rela.training.world import World
 
 _SOURCE = ("one", "two", "three", "four", "five", "six", "seven", "eight")

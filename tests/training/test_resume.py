@@ -27,11 +27,11 @@ from tests.training.helpers import (
 )
 
 from rela import _files
-from rela.training import averaging, checkpoints, journal, trainer
+from rela.training import averaging, checkpoints, journal, runs, trainer
 from rela.training.checkpoints import list_checkpoints
 from rela.training.config import to_config
 from rela.training.journal import read_log
-from rela.training.trainer import resume, start
+from rela.training.runs import resume, start
 from rela.training.validation import Validator
 from rela.training.world import World
 
@@ -41,7 +41,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 MOMENTS: dict[str, tuple[object, str, int]] = {
-    "at the beginning": (trainer, "write_text", 1),
+    "at the beginning": (runs, "write_text", 1),
     "in the first update": (trainer, "learning_rate", 1),
     "before the first checkpoint": (checkpoints, "write_model_files", 1),
     "between its files": (checkpoints, "write_tensors", 2),
@@ -208,7 +208,7 @@ def test_the_budget_may_shrink(store: Path, tmp_path: Path) -> None:
 
     def stop(journal: Any) -> None:
         original(journal)
-        found._stop = found.step == 5  # pyright: ignore[reportPrivateUsage]
+        found._stop.wanted = found.step == 5  # pyright: ignore[reportPrivateUsage]
 
     found._validate_and_save = stop  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(trainer.InterruptedRunError):

@@ -28,7 +28,8 @@ from rela.training import trainer as trainer_module
 from rela.training.checkpoints import list_checkpoints
 from rela.training.journal import read_log
 from rela.training.loss import Loss
-from rela.training.trainer import Criterion, DivergedError, InterruptedRunError, Trainer, start
+from rela.training.runs import start
+from rela.training.trainer import Criterion, DivergedError, InterruptedRunError, Trainer
 from rela.training.validation import Validation, Validator
 from rela.training.world import World
 

@@ -67,10 +67,10 @@ def _show(console: Any, result: "DemoResult", attention: str) -> None:
         table.add_row(names[split], f"{score.score:.1f}", interval)
     console.print(table)
     console.print(
-        f"word alignment error rate on test: {result.aer:.1%} (cross-attention of layer {result.aer_layer + 1}, "
-        "chosen on dev; gold links by construction)"
+        f"word alignment error rate on test: {result.aer:.1%} (cross-attention of layer "
+        f"{result.aligned_by.layer + 1}; gold links by construction)"
     )
-    model = result.run / "model"
+    model = result.model
     console.print(
         f"\nWhat to do next\n"
         f"  translate:    echo 'The old dog does not see the bone.' | rela translate --model {model} --align\n"

@@ -76,14 +76,14 @@ def train(
 def _trainer(
     config: Path | None, folder: Path, settings: list[str], resume: bool, world: "World", reporter: "Reporter"
 ) -> "Trainer":
-    from rela.training import trainer
+    from rela.training import runs
     from rela.training.config import load_config
 
-    if resume and (config is None or (folder / trainer.CONFIG_FILE).exists()):
+    if resume and (config is None or (folder / runs.CONFIG_FILE).exists()):
         wanted = None if config is None else load_config(config, settings)
-        return trainer.resume(folder, world, reporter, wanted=wanted, overrides=settings if config is None else [])
+        return runs.resume(folder, world, reporter, wanted=wanted, overrides=settings if config is None else [])
     assert config is not None
-    return trainer.start(load_config(config, settings), folder, world, reporter)
+    return runs.start(load_config(config, settings), folder, world, reporter)
 
 
 def _show(console: Any, result: dict[str, Any]) -> None:

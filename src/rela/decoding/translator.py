@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -12,10 +13,11 @@ import torch
 from numpy.typing import NDArray
 
 from rela._warn import warn
-from rela.alignment.links import Link
+from rela.alignment.choice import Choice, default_choice, load_choice
+from rela.alignment.links import Alignment, Link
 from rela.alignment.links import align as align_pairs
 from rela.decoding.search import Hypothesis, SearchOptions, beam_search
-from rela.model.directory import Languages, load_model
+from rela.model.directory import Languages, find_model_folder, load_model
 from rela.model.transformer import Transformer
 from rela.text.batches import pad_rows
 from rela.text.store import Tokenizers
@@ -56,8 +58,15 @@ class Translator:
     >>> translator.translate(["A dog runs."], beam=4)[0].text
     """
 
-    def __init__(self, model: Transformer, tokenizers: Tokenizers, languages: Languages | None = None) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        tokenizers: Tokenizers,
+        languages: Languages | None = None,
+        alignment: Choice | None = None,
+    ) -> None:
         self.model = model
+        self.alignment = default_choice(model) if alignment is None else alignment
         self.tokenizers = tokenizers
         self.languages = languages
 
@@ -66,7 +75,8 @@ class Translator:
         """Load a model directory, or the finished model of a run."""
         where = _checked_device(device)
         model, tokenizers, languages = load_model(folder)
-        return cls(model.to(where), tokenizers, languages)
+        alignment = load_choice(find_model_folder(Path(folder)), model)
+        return cls(model.to(where), tokenizers, languages, alignment)
 
     def translate(
         self,
@@ -117,13 +127,18 @@ class Translator:
         done = [result for result in results if result is not None]
         return self._aligned(sentences, done) if align else done
 
+    def align(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Alignment]:
+        """Word links of sentence pairs, by the weights that were found to align best (``alignment``)."""
+        layer, shifted = self.alignment
+        return align_pairs(self.model, self.tokenizers, pairs, layer=layer, shifted=shifted)
+
     def _aligned(self, sentences: Sequence[str], found: list[Translation]) -> list[Translation]:
         """The same translations, and their alternatives, with word links."""
         flat = [(text, one) for text, best in zip(sentences, found, strict=True) for one in (best, *best.alternatives)]
         fit = [place for place, (text, one) in enumerate(flat) if text.strip() and one.text and not one.truncated]
         links: list[tuple[Link, ...]] = [()] * len(flat)
         pairs = [(flat[place][0], flat[place][1].text) for place in fit]
-        for place, alignment in zip(fit, align_pairs(self.model, self.tokenizers, pairs), strict=True):
+        for place, alignment in zip(fit, self.align(pairs), strict=True):
             links[place] = tuple(alignment.links)
         iterator = iter([replace(one, alignment=link) for (_, one), link in zip(flat, links, strict=True)])
         return [

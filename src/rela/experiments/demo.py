@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from rela._files import write_text
+from rela.alignment.choice import Choice
 from rela.alignment.errors import GoldLinks, alignment_error_rate
-from rela.alignment.links import Alignment, align
+from rela.alignment.links import Alignment
 from rela.decoding.translator import Translator
 from rela.evaluation.bleu import corpus_bleu
 from rela.evaluation.score import BleuScore
 from rela.text.grammar import GrammarPair, generate, write_corpus
 from rela.text.prepare import PrepareOptions, prepare
 from rela.text.readers import PairSource
-from rela.training import trainer
-from rela.training.averaging import average_run
+from rela.training import runs
 from rela.training.config import TrainConfig, to_config
 from rela.training.journal import read_status
 from rela.training.trainer import Reporter
@@ -59,11 +59,16 @@ class DemoResult(NamedTuple):
 
     bleu: dict[str, BleuScore]
     aer: float
-    aer_layer: int
+    aligned_by: Choice
     shown: list[Shown]
     parameters: int
     seconds: float
     run: Path
+
+    @property
+    def model(self) -> Path:
+        """The model directory."""
+        return self.run / "training" / "model"
 
     def to_json(self, attention: str) -> dict[str, Any]:
         """For machines."""
@@ -71,14 +76,14 @@ class DemoResult(NamedTuple):
             "bleu": self.bleu["test"].score,
             "bleu_compositional": self.bleu["test-compositional"].score,
             "seconds": self.seconds,
-            "model": str(self.run / "model"),
+            "model": str(self.model),
             "attention": attention,
             "parameters": self.parameters,
             "aer": self.aer,
             "signatures": {
                 "bleu": self.bleu["test"].signature,
-                "aer": f"AER|gold:grammar-test|attention:{attention}|layer:{self.aer_layer + 1}(dev)|head:mean|"
-                "shift:yes|level:word",
+                "aer": f"AER|gold:grammar-test|attention:{attention}|layer:{self.aligned_by.layer + 1}|head:mean|"
+                f"shift:{'yes' if self.aligned_by.shifted else 'no'}|chosen:same-words-dev|level:word",
             },
             "translations": [
                 {
@@ -118,9 +123,7 @@ def run_demo(
     _make_store(run, store, size, say)
     config = demo_config(store, attention, size, seed)
     _train(config, run / "training", reporter)
-    average_run(run / "training", 1, run / "model")
-    translator = Translator.load(run / "model")
-    layer = _choose_layer(translator, size)
+    translator = Translator.load(run / "training")
     bleu: dict[str, BleuScore] = {}
     shown: list[Shown] = []
     aer = 0.0
@@ -129,17 +132,17 @@ def run_demo(
         pairs = list(generate(split, count=size.test_pairs))
         texts = [found.text for found in translator.translate([pair.source for pair in pairs])]
         bleu[split] = corpus_bleu(texts, [[pair.target for pair in pairs]])
-        shown += _show(translator, pairs, texts, layer)
+        shown += _show(translator, pairs, texts)
         if split == "test":
-            aer = _error_rate(translator, pairs, layer)
+            aer = _error_rate(translator, pairs)
     write_text(run / _DONE_FILE, attention + "\n")
     seconds = time.monotonic() - began
-    return DemoResult(bleu, aer, layer, shown, translator.model.num_parameters(), seconds, run)
+    return DemoResult(bleu, aer, translator.alignment, shown, translator.model.num_parameters(), seconds, run)
 
 
 def _clear_if_done(run: Path, say: Say) -> None:
     done = run / _DONE_FILE
-    started = run / "training" / trainer.CONFIG_FILE
+    started = run / "training" / runs.CONFIG_FILE
     if done.exists():
         shutil.rmtree(run)
     elif started.exists():
@@ -164,35 +167,27 @@ def _make_store(run: Path, store: Path, size: DemoSize, say: Say) -> None:
 
 def _train(config: TrainConfig, folder: Path, reporter: Reporter) -> None:
     world = World()
-    if (folder / trainer.CONFIG_FILE).exists():
+    if (folder / runs.CONFIG_FILE).exists():
         if read_status(folder) == "done":
             return
-        trainer.resume(folder, world, reporter, wanted=config).train()
+        runs.resume(folder, world, reporter, wanted=config).train()
     else:
-        trainer.start(config, folder, world, reporter).train()
+        runs.start(config, folder, world, reporter).train()
 
 
-def _choose_layer(translator: Translator, size: DemoSize) -> int:
-    """The layer whose cross-attention aligns best, on dev."""
-    pairs = list(generate("dev", count=size.dev_pairs))
-    layers = range(translator.model.config.decoder_layers)
-    return min(layers, key=lambda layer: _error_rate(translator, pairs, layer))
-
-
-def _error_rate(translator: Translator, pairs: Sequence[GrammarPair], layer: int) -> float:
-    texts = [(pair.source, pair.target) for pair in pairs]
-    found = align(translator.model, translator.tokenizers, texts, layer=layer)
+def _error_rate(translator: Translator, pairs: Sequence[GrammarPair]) -> float:
+    found = translator.align([(pair.source, pair.target) for pair in pairs])
     return alignment_error_rate(
         (alignment.links, GoldLinks(pair.sure, pair.possible)) for alignment, pair in zip(found, pairs, strict=True)
     )
 
 
-def _show(translator: Translator, pairs: Sequence[GrammarPair], texts: Sequence[str], layer: int) -> list[Shown]:
+def _show(translator: Translator, pairs: Sequence[GrammarPair], texts: Sequence[str]) -> list[Shown]:
     """A few sentences that are neither very short nor very long."""
     places = [i for i, pair in enumerate(pairs) if 8 <= len(pair.source_words) <= 14 and texts[i]]
     chosen = list(islice(places, 0, len(places), max(1, len(places) // (_SHOWN // len(TEST_SPLITS)))))
     chosen = chosen[: _SHOWN // len(TEST_SPLITS)]
-    links = align(translator.model, translator.tokenizers, [(pairs[i].source, texts[i]) for i in chosen], layer=layer)
+    links = translator.align([(pairs[i].source, texts[i]) for i in chosen])
     return [
         Shown(pairs[i].source, pairs[i].target, texts[i], alignment) for i, alignment in zip(chosen, links, strict=True)
     ]

@@ -6,11 +6,8 @@ import gc
 import hashlib
 import json
 import math
-import signal
-import threading
 import time
-from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -20,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from rela._files import write_text
-from rela.model.directory import Languages
+from rela.alignment.choice import choose, save_choice
+from rela.model.directory import Languages, load_model
 from rela.model.transformer import Transformer
 from rela.text.batches import Batch, BatchOptions, BatchStream, Position, padding_share
 from rela.text.store import Store
@@ -36,16 +33,16 @@ from rela.training.checkpoints import (
     read_state,
     save_checkpoint,
 )
-from rela.training.config import TrainConfig, dump_config, load_config
+from rela.training.config import TrainConfig
 from rela.training.divergence import DivergenceWatch
 from rela.training.journal import Journal, Status, board_class
 from rela.training.loss import Loss, token_loss
 from rela.training.schedule import learning_rate
+from rela.training.signals import StopRequest
 from rela.training.validation import Validator
 from rela.training.world import World
 
-CONFIG_FILE: Final = "config.yaml"
-_FIXED: Final = ("store", "split", "seed", "model", "batch", "optimizer", "rate")
+_ALIGNED_PAIRS: Final = 200  # of the validation split, to choose by which weights words are linked
 
 
 class DivergedError(ValueError):
@@ -118,7 +115,7 @@ class Trainer:
         self.stale = 0
         self._validated = 0  # the step of the last validation
         self._saved = (0, True)  # the step of the last checkpoint, and whether it was a scheduled one
-        self._stop = False
+        self._stop = StopRequest(reporter.noted)
         position = self._restore() if resume else Position()
         batch = config.batch
         options = BatchOptions(
@@ -152,14 +149,14 @@ class Trainer:
         began = time.monotonic() - self.seconds
         self.model.train()
         try:
-            with self._listening():
+            with self._stop.listening():
                 if self._is_over():  # all but the end was done before, or the budget is smaller now
                     self._validate_and_save(journal)
                 while not self._is_over():
                     self._update(journal)
                     self.seconds = time.monotonic() - began
                     self._validate_and_save(journal)
-                    if self.world.any(self._stop):
+                    if self.world.any(self._stop.wanted):
                         self._save(scheduled=False)
                         raise InterruptedRunError
             return self._finish(journal)
@@ -355,11 +352,18 @@ class Trainer:
             "model": str(self.run_folder / "model"),
         }
         average, folder = self.config.checkpoints.average, self.run_folder / "model"
-        self.world.share(lambda: average_run(self.run_folder, average, folder))
+        self.world.share(lambda: self._write_model(average, folder))
         if journal is not None:
             journal.set_status("done", self.step, **{key: result[key] for key in ("tokens", "seconds", "best")})
         self.world.wait()
         return result
+
+    def _write_model(self, average: int, folder: Path) -> None:
+        average_run(self.run_folder, average, folder)
+        model, tokenizers, _ = load_model(folder)
+        choice = choose(model, tokenizers, self.validator.texts(_ALIGNED_PAIRS))
+        if choice is not None:
+            save_choice(folder, choice)
 
     # ------------------------------------------------------------------ around it
 
@@ -382,65 +386,6 @@ class Trainer:
             "processes": self.world.size,
             "padding": padding_share(self.split, self.stream.options),
         }
-
-    @contextmanager
-    def _listening(self) -> Generator[None]:
-        """While training, Ctrl-C and SIGTERM ask to stop after the update; a second Ctrl-C stops at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def ask(number: int, _: object) -> None:
-            if self._stop and number == signal.SIGINT:  # torchrun sends SIGTERM more than once
-                raise KeyboardInterrupt
-            if not self._stop:
-                self._stop = True
-                with suppress(RuntimeError):  # in the middle of another line
-                    self.reporter.noted("stopping after this update; once more to stop at once")
-
-        old = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in old.items():
-                signal.signal(number, handler)
-
-
-def start(config: TrainConfig, run: Path, world: World, reporter: Reporter) -> Trainer:
-    """A new run in a folder that has none."""
-    if (run / CONFIG_FILE).exists() or (run / FOLDER).exists():
-        raise FileExistsError(
-            f"{run}: there is a run already; go on with `rela train --resume --run {run}`, or name another folder"
-        )
-    trainer = Trainer(config, run, world, reporter, resume=False)
-    if world.is_first:
-        run.mkdir(parents=True, exist_ok=True)
-        write_text(run / CONFIG_FILE, dump_config(config))
-    world.wait()
-    return trainer
-
-
-def resume(
-    run: Path, world: World, reporter: Reporter, *, wanted: TrainConfig | None = None, overrides: Sequence[str] = ()
-) -> Trainer:
-    """Go on with the run in a folder, from its last checkpoint.
-
-    What decides the weights must be as it was; budget, validation, checkpoints and log may be ``wanted`` otherwise.
-    """
-    if not (run / CONFIG_FILE).is_file():
-        raise FileNotFoundError(f"{run}: expected a run that was started before, with {CONFIG_FILE} in it; got none")
-    saved = load_config(run / CONFIG_FILE)
-    config = load_config(run / CONFIG_FILE, overrides) if wanted is None else wanted
-    for name in _FIXED:
-        if getattr(config, name) != getattr(saved, name):
-            raise ValueError(
-                f"{run}: expected the settings it was started with, got another `{name}`: {getattr(config, name)} "
-                f"instead of {getattr(saved, name)}; start a new run for that"
-            )
-    trainer = Trainer(config, run, world, reporter, resume=True)
-    if world.is_first and config != saved:
-        write_text(run / CONFIG_FILE, dump_config(config))
-    return trainer
 
 
 def _mix(*numbers: int) -> int:

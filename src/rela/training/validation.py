@@ -67,11 +67,18 @@ class Validator:
         total, num = world.sum(total, tokens)
         return total / num
 
+    def texts(self, count: int) -> list[tuple[str, str]]:
+        """The first pairs, as text."""
+        sources, targets = self._texts(range(min(count, self._count)))
+        return list(zip(sources, targets, strict=True))
+
+    def _texts(self, places: range) -> list[list[str]]:
+        """The two sides at these places, as text."""
+        sides = zip(self._tokenizers, self._split, strict=True)
+        return [[tokenizer.decode(sentences[i].tolist()) for i in places] for tokenizer, sentences in sides]
+
     def _bleu(self, model: Transformer, world: World) -> float:
-        sides = [
-            [tokenizer.decode(sentences[i].tolist()) for i in range(world.rank, self._count, world.size)]
-            for tokenizer, sentences in zip(self._tokenizers, self._split, strict=True)
-        ]
+        sides = self._texts(range(world.rank, self._count, world.size))
         translator = Translator(model, self._tokenizers)
         translations = [found.text for found in translator.translate(sides[0], beam=1)]
         gathered = world.gather((translations, sides[1]))

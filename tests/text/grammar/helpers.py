@@ -6,7 +6,7 @@ from itertools import islice
 from rela.text.grammar.complexes import FINAL, MAIN, NO, POSITIVE, QUESTION, get_complex
 from rela.text.grammar.german import NOMINATIVE
 from rela.text.grammar.lexicon import Adjective, Noun, Tokens, Verb, load_lexicon
-from rela.text.grammar.links import decode, encode
+from rela.text.grammar.links import decode, encode, work_out
 from rela.text.grammar.pairs import GrammarPair, generate, trace
 from rela.text.grammar.phrases import DETERMINERS, Phrase, join, noun_phrase, preposition
 from rela.text.grammar.plans import ASKED, PLANS, SUBJECT_FIRST, VERB_FINAL, assemble
@@ -80,6 +80,6 @@ def _write(side: Tokens) -> str:
 
 def links_of(whole: Phrase) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
     """Sure links and merely possible ones, as pairs of words."""
-    sure, possible = decode(whole.links, encode(0, 0))
+    sure, possible = decode(work_out(whole.links), encode(0, 0))
     named = [{(whole.english[i][0], whole.german[j][0]) for i, j in links} for links in (sure[:-1], possible[:-1])]
     return named[0], named[1] - named[0]

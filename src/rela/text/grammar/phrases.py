@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 from .german import CONTRACTIONS, MIXED, NOMINATIVE, STRONG, WEAK, decline_determiner
 from .lexicon import Adjective, Noun, Tokens
-from .links import encode, read_links
+from .links import Links, Moved, encode, read_links
 
 
 class Phrase(NamedTuple):
@@ -16,7 +16,7 @@ class Phrase(NamedTuple):
 
     english: Tokens
     german: Tokens
-    links: Sequence[int]
+    links: Links
 
 
 make_phrase: Callable[[Any], Phrase] = partial(tuple.__new__, Phrase)
@@ -246,19 +246,17 @@ def fixed(english: str, german: str, tags: str, german_tags: str, sure: str = ""
 def join(*phrases: Phrase) -> Phrase:
     """Phrases one after the other, in the same order on both sides."""
     english, german, first = phrases[0]
-    links = list(first)
+    links: list[tuple[int, Links]] = [(0, first)]
     for own, foreign, more in phrases[1:]:
-        offset = len(english) << 7 | len(german) << 1
-        links += [link + offset for link in more]
+        links.append((len(english) << 7 | len(german) << 1, more))
         english += own
         german += foreign
-    return make_phrase((english, german, links))
+    return make_phrase((english, german, Moved(links)))
 
 
 def join_crosswise(first: Phrase, second: Phrase) -> Phrase:
     """Two phrases that German has in the opposite order."""
-    right, down = len(second.german) << 1, len(first.english) << 7
-    links = [link + right for link in first.links] + [link + down for link in second.links]
+    links = Moved(((len(second.german) << 1, first.links), (len(first.english) << 7, second.links)))
     return Phrase(first.english + second.english, second.german + first.german, links)
 
 

@@ -8,12 +8,15 @@ time, objects, negation, manner, place and complement.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from .complexes import Complex
+from .complexes import Complex, Group
+from .lexicon import Tokens
+from .links import Links
 from .phrases import DEFINITE, INDEFINITE, NOTHING, PRONOUN, Phrase, make_phrase
 
 Piece = tuple[int, int]
@@ -169,23 +172,34 @@ def assemble(
     layout = plan.layouts.get(mask)
     if layout is None:
         layout = plan.lay_out(mask)
-    take_english, take_german, places, english_verb, german_verb, fused = layout
+    take_english, take_german = layout[:2]
     part_english, part_german, part_links = zip(*parts)  # noqa: B905 (strict costs time)
     english = take_english(english_pieces + part_english)
     german = take_german(german_pieces + part_german)
-    english_starts = list(accumulate(map(len, english), initial=0))
-    german_starts = list(accumulate(map(len, german), initial=0))
-    links: list[int] = []
-    for own, (e, d) in zip(part_links, places):  # noqa: B905
-        offset = english_starts[e] << 7 | german_starts[d] << 1
-        if len(own) == 1:
-            links.append(own[0] + offset)
-        else:
-            links += [link + offset for link in own]
-    for e, d, own in groups:
-        offset = english_starts[english_verb[e]] << 7 | german_starts[german_verb[d]] << 1
-        for link in own:
-            links.append(link + offset)  # mostly one
-    if fused:
-        links.append(english_starts[fused[0]] << 7 | german_starts[fused[1]] << 1)
+    links = _make_links((english, german, part_links, groups, layout))
     return make_phrase((tuple(_flatten(english)), tuple(_flatten(german)), links))
+
+
+class _ClauseLinks(NamedTuple):
+    """The links of a clause, from its pieces on both sides and where the layout put them."""
+
+    english: tuple[Tokens, ...]
+    german: tuple[Tokens, ...]
+    part_links: tuple[Links, ...]
+    groups: Sequence[Group]
+    layout: Layout
+
+    def parts(self) -> Iterator[tuple[int, Links]]:
+        """The links of each phrase and of the verb, with the places of their pieces."""
+        english_starts = list(accumulate(map(len, self.english), initial=0))
+        german_starts = list(accumulate(map(len, self.german), initial=0))
+        _, _, places, english_verb, german_verb, fused = self.layout
+        for own, (e, d) in zip(self.part_links, places, strict=True):
+            yield english_starts[e] << 7 | german_starts[d] << 1, own
+        for e, d, own in self.groups:
+            yield english_starts[english_verb[e]] << 7 | german_starts[german_verb[d]] << 1, own
+        if fused:
+            yield english_starts[fused[0]] << 7 | german_starts[fused[1]] << 1, (0,)
+
+
+_make_links: Callable[[Any], _ClauseLinks] = partial(tuple.__new__, _ClauseLinks)

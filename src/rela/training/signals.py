@@ -1,0 +1,37 @@
+"""Ctrl-C and SIGTERM as a wish to stop at the next good place."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+
+
+class StopRequest:
+    """Whether somebody wants training to stop after the update. A second Ctrl-C stops at once."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.wanted = False
+        self._say = say
+
+    @contextmanager
+    def listening(self) -> Generator[None]:
+        """Take the signals as wishes; in the main thread only, since others get none."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        old = {number: signal.signal(number, self._take) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in old.items():
+                signal.signal(number, handler)
+
+    def _take(self, number: int, _: object) -> None:
+        if self.wanted and number == signal.SIGINT:  # torchrun sends SIGTERM more than once
+            raise KeyboardInterrupt
+        if not self.wanted:
+            self.wanted = True
+            with suppress(RuntimeError):  # in the middle of another line
+                self._say("stopping after this update; once more to stop at once")
