@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 TABLE_START = "<!-- {}: tools/make_documents.py, from docs/results -->"
 TABLE_END = "<!-- end of {} -->"
+NOT_YET = "Not measured yet."
 MAPS = ("softmax", "sparsemax", "relu")
 MODES = ("forward", "forward+backward")
 
@@ -111,6 +112,8 @@ def demo_table() -> str:
     """Markdown: what `rela demo` found, for each attention it was run with."""
     lines = ["| attention | parameters | BLEU test | BLEU test-compositional | AER test |", "|---|--:|--:|--:|--:|"]
     results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("demo-*.json"))]
+    if not results:
+        return NOT_YET
     for result in results:
         scores = f"{result['bleu']:.1f} | {result['bleu_compositional']:.1f} | {result['aer']:.1%}"
         lines.append(f"| `{result['attention']}` | {result['parameters']:,} | {scores} |")
@@ -124,6 +127,8 @@ def multi30k_table() -> str:
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     signature = ""
+    if not (RESULTS / "multi30k-rela-g-test.json").exists():
+        return NOT_YET
     for attention in ("softmax", "rela-g"):
         train, test = _read(f"multi30k-{attention}-train.json"), _read(f"multi30k-{attention}-test.json")
         bleu, chrf = test["scores"]["bleu"], test["scores"]["chrf"]
