@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rela import _files
-from rela._files import naming, new_folder, replace_folder, write_text
+from rela._files import ending_of, naming, new_folder, replace_folder, write_text
 
 
 def names(folder: Path) -> list[str]:
@@ -94,3 +94,11 @@ class TestFolder:
             replace_folder(tmp_path / "none", path)
         assert names(path) == ["old"]
         assert names(tmp_path) == ["it"]
+
+
+@pytest.mark.parametrize(
+    ("path", "ending"),
+    [("a/train.en", "en"), ("train.de.gz", "de"), ("x.tsv.zst", "tsv"), ("text", ""), ("-", ""), ("a.en/b.xz", "")],
+)
+def test_endings(path: str, ending: str) -> None:
+    assert ending_of(path) == ending

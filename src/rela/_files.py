@@ -88,3 +88,11 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def ending_of(path: str | Path) -> str:
+    """The ending of a file's name without its point, that of a packing not counted: en for train.en.gz."""
+    name = Path(path).name
+    for packed in (".gz", ".xz", ".zst"):
+        name = name.removesuffix(packed)
+    return Path(name).suffix[1:]

@@ -232,6 +232,11 @@ WRONG_USE: list[tuple[tuple[str, ...], str]] = [
         ("--pairs", "train=a,b", "--format", "tsv", *LANGUAGES),
         "--pairs: expected one file for the format tsv, got 'a,b'",
     ),
+    (
+        ("--pairs", "train=train.de,train.en", *LANGUAGES),
+        "--pairs: expected the en file first, got 'train.de,train.en'",
+    ),
+    (("--pairs", "train=a.de.gz,a.en.gz", *LANGUAGES), "exchange the two files, or --source and --target"),
     (("--pairs", "train=-,-", *LANGUAGES), "--pairs: expected standard input (-) for one side at most"),
     (("--pairs", "train=-", "--pairs", "dev=-", *LANGUAGES), "--pairs: expected standard input (-) once at most"),
     (("--pairs", "train=a.tsv", "--columns", "0,1", *LANGUAGES), "--columns: expected two numbers from 1 on"),

@@ -81,6 +81,12 @@ class TestStreams:
         plain, packed = call("in.txt")[1], call("in.txt.gz")[1]
         assert plain == packed == "".join(f"{line}\n" for line in expected)
 
+    def test_a_file_of_the_wrong_language(self, call: Run, tmp_path: Path, expected: list[str]):
+        (tmp_path / "in.de.gz").write_bytes(gzip.compress(TEXT.encode()))
+        code, out, err = call("in.de.gz")
+        assert (code, out) == (0, "".join(f"{line}\n" for line in expected))
+        assert "translates from en to de, and in.de.gz looks like de; was another file or another model meant?" in err
+
     def test_to_a_file(self, call: Run, tmp_path: Path, expected: list[str]):
         (tmp_path / "out.txt").write_text("old")
         code, out, _ = call("-o", "out.txt", stdin=TEXT)

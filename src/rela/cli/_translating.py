@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from rela._files import ending_of
 from rela._warn import warn
 from rela.cli._output import write_json
 from rela.cli._partial import PartialFile, PlainFile, StandardOutput
@@ -66,6 +67,7 @@ def run_job(job: Job, console: Console) -> None:
     window = job.window or (1 if interactive else _WINDOW)
     job = replace(job, window=window)
     translator = Translator.load(job.model, job.device)
+    _check_direction(job.source, translator)
     report = ReadReport()
     lines = (line.text for line in read_lines(job.source, report=report))
     entries: list[dict[str, Any]] = []
@@ -87,6 +89,16 @@ def run_job(job: Job, console: Console) -> None:
     _say(job, report, unfinished, truncated)
     if job.json_to is not None:
         write_json({"model": str(job.model), "translations": entries}, job.json_to)
+
+
+def _check_direction(source: str, translator: Translator) -> None:
+    """Say so if a file's name has the language that comes out, not the one that goes in."""
+    languages = translator.languages
+    if languages is not None and languages.source != languages.target and ending_of(source) == languages.target:
+        warn(
+            f"the model translates from {languages.source} to {languages.target}, and {source} looks like "
+            f"{languages.target}; was another file or another model meant?"
+        )
 
 
 def _say(job: Job, report: ReadReport, unfinished: list[int], truncated: list[int]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from rela._files import ending_of
 from rela.cli._output import JsonOption, console_for, print_plain, write_json
 
 if TYPE_CHECKING:
@@ -189,12 +190,23 @@ def _from_pairs(
     splits: dict[str, list[PairSource]] = {}
     for entry in pairs:
         name, found = _parse_pairs(entry, input_format, columns or "1,2", keys or ",".join(languages))
+        _check_sides(found, languages)
         splits.setdefault(name, []).append(found)
     kinds = {source.kind for sources in splits.values() for source in sources}
     for option, value, kind in (("--columns", columns, "tsv"), ("--keys", keys, "jsonl")):
         if value is not None and kind not in kinds:
             raise typer.BadParameter(f"{option}: expected with a .{kind} file, got {value!r} and none")
     return _Found(splits, languages)
+
+
+def _check_sides(source: "PairSource", languages: tuple[str, str]) -> None:
+    """Refuse files whose names say that they are the wrong way round: nothing later would notice."""
+    named = tuple(ending_of(path) for path in source.paths)
+    if named == languages[::-1] and named != languages:
+        raise typer.BadParameter(
+            f"--pairs: expected the {languages[0]} file first, got {','.join(source.paths)!r}; exchange the two files, "
+            "or --source and --target"
+        )
 
 
 def _parse_pairs(entry: str, input_format: str, columns: str, keys: str) -> "tuple[str, PairSource]":
@@ -226,7 +238,4 @@ def _parse_pairs(entry: str, input_format: str, columns: str, keys: str) -> "tup
 def _format_of(path: str) -> str | None:
     if path == "-":
         return "tsv"
-    name = path
-    for packed in (".gz", ".xz", ".zst"):
-        name = name.removesuffix(packed)
-    return {".tsv": "tsv", ".jsonl": "jsonl"}.get(Path(name).suffix)
+    return {"tsv": "tsv", "jsonl": "jsonl"}.get(ending_of(path))
