@@ -238,7 +238,7 @@ class TestJson:
         assert "not JSON compliant" in capsys.readouterr().err
 
     def test_a_disk_that_fails_is_named_by_the_users_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-        with mock.patch("pathlib.Path.write_text", side_effect=OSError(28, "No space left on device", ".x.partial")):
+        with mock.patch("os.fsync", side_effect=OSError(28, "No space left on device")):
             assert self.run_measure("--json", str(tmp_path / "result.json")) == 1
         assert capsys.readouterr().err == f"rela: error: {tmp_path / 'result.json'}: No space left on device\n"
 

@@ -1,6 +1,5 @@
 """What all commands share to print: `--json` for machines, a console for people."""
 
-import contextlib
 import json
 import os
 import sys
@@ -8,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from rela._files import naming, write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,15 +59,8 @@ def write_json(data: Any, destination: str) -> None:
     if path.exists() and not path.is_file():  # a device or a pipe, which a rename would replace
         path.write_text(text, encoding="utf-8")
         return
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, destination) from None  # the user's file, not ours
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            partial.unlink()
+    with naming(Path(destination)):
+        write_text(path, text)
 
 
 def console_for(json_to: str | None) -> "Console":

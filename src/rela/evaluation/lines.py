@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-STDIN = "-"
+from rela.text.compression import STDIN, open_text
 
 
 def read_lines(path: str | Path) -> list[str]:
-    r"""The lines of a UTF-8 file, or of standard input when `path` is "-".
+    r"""The lines of a UTF-8 file, packed (.gz, .xz, .zst) or not, or of standard input when `path` is "-".
 
     A line ends at "\n" and nowhere else: U+2028, form feeds and their like are part of a sentence.
 
@@ -18,7 +17,8 @@ def read_lines(path: str | Path) -> list[str]:
         ValueError: the file is empty or is not UTF-8.
     """
     name = "standard input" if path == STDIN else str(path)
-    data = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+    with open_text(path) as stream:
+        data = stream.read()
     if not data:
         raise ValueError(f"expected one sentence a line in {name}, got an empty file; was it written to the end?")
     try:
