@@ -150,7 +150,8 @@ def test_separate_and_the_vocabulary_of_another_store(capsys: pytest.CaptureFixt
 
 def test_overwrite() -> None:
     assert command("store", *FILES) == 0
-    assert command("store", "--pairs", "train=train.de,train.en", *LANGUAGES, "--overwrite") == 0
+    turned = ("--source", "de", "--target", "en", "--merges", "20")
+    assert command("store", "--pairs", "train=train.de,train.en", *turned, "--overwrite") == 0
     assert texts("store") == (GERMAN, ENGLISH)
 
 
