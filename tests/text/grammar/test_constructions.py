@@ -52,7 +52,7 @@ from rela.text.grammar.complexes import (
 )
 from rela.text.grammar.german import ACCUSATIVE, DATIVE, GENITIVE
 from rela.text.grammar.phrases import NOTHING, Phrase, join, join_crosswise
-from rela.text.grammar.plans import ASKED, DATIVE_LAST, DATIVE_PRONOUN, INVERTED, REFLEXIVE_FIRST, VERB_FINAL
+from rela.text.grammar.plans import ASKED, DATIVE_LAST, DATIVE_PRONOUN, INVERTED, PRONOUNS_FIRST, VERB_FINAL
 from rela.text.grammar.predications import comparative, copula, predicate, profession
 from rela.text.grammar.relatives import relative_pronoun
 from rela.text.grammar.sentences import existential
@@ -136,7 +136,7 @@ PAIRS: list[tuple[Phrase, str, str]] = [
     (clause(wait, PAST, WOMAN, complement=phrase("my brother", ACCUSATIVE, ("for", "auf"))), "the woman waited for my brother", "die Frau wartete auf meinen Bruder"),
     (clause(remember, PAST, WOMAN, complement=phrase("the concert", ACCUSATIVE, ("", "an"))), "the woman remembered the concert", "die Frau erinnerte sich ans Konzert"),
     (clause(hurry, PERFECT, pronoun(ICH), person=0), "I have hurried", "ich habe mich beeilt"),
-    (clause(hurry, PAST, MAN, order=INVERTED, opening=time("yesterday"), flags=REFLEXIVE_FIRST), "yesterday the man hurried", "gestern beeilte sich der Mann"),
+    (clause(hurry, PAST, MAN, order=INVERTED, opening=time("yesterday"), flags=PRONOUNS_FIRST), "yesterday the man hurried", "gestern beeilte sich der Mann"),
     # prepositions and contractions
     (clause(go, PAST, MAN, complement=phrase("the train_station", DATIVE, ("to", "zu"))), "the man went to the train station", "der Mann ging zum Bahnhof"),
     (clause(go, PAST, MAN, complement=phrase("the school", DATIVE, ("to", "zu"))), "the man went to the school", "der Mann ging zur Schule"),

@@ -53,10 +53,10 @@ class Word(NamedTuple):
     part: str
 
 
-# Parts. English: verb v, particle t, auxiliary a, second auxiliary b, *do* d, *be* of the progressive g, *to* o,
-# negation n, *cannot* c. German: verb v, prefix x, auxiliary a, second auxiliary b, reflexive r, *gerade* e, *zu* z,
-# negation n.
-_SURE = {("v", "v"), ("a", "a"), ("b", "b"), ("n", "n"), ("o", "z"), ("c", "a"), ("c", "n")}
+# Parts. English: verb v, particle t, particle with the meaning of the verb s, auxiliary a, second auxiliary b, *do* d,
+# *be* of the progressive g, *to* o, negation n, *cannot* c. German: verb v, prefix x, auxiliary a, second auxiliary b,
+# reflexive r, *gerade* e, *zu* z, negation n.
+_SURE = {("v", "v"), ("s", "v"), ("a", "a"), ("b", "b"), ("n", "n"), ("o", "z"), ("c", "a"), ("c", "n")}
 _POSSIBLE = {("g", "v"), ("g", "e"), ("v", "r"), ("o", "v")}
 
 
@@ -147,7 +147,7 @@ def _fill(verb: Verb, piece: Tokens) -> Tokens:
 def _english(traits: _Traits, tense: int, person: int, support: bool) -> tuple[list[Word], list[Word]]:
     """The operator, before *not*, and the rest."""
     copula, tag = traits.being, traits.tag
-    tail = [Word(word, _TAIL_TAGS.get(word, "ADP"), "t") for word in traits.tail]
+    tail = [Word(word, _TAIL_TAGS.get(word, "ADP"), "s" if word == "asleep" else "t") for word in traits.tail]
     third = person == 2
 
     def main(text: str) -> list[Word]:
@@ -225,7 +225,7 @@ def _german(traits: _Traits, tense: int, person: int, forbidden: bool) -> tuple[
     names[WOULD_LIKE] = "möchten"
     name = names.get(tense) or _MODAL_WORDS[tense][1]
     if forbidden and name == "müssen" and tense != HAVE_TO:
-        name = "dürfen"  # what one must not do, "darf man nicht"
+        name = "dürfen"  # what one must not do, "darf man nicht"; but "muss man nicht ...?"
     return auxiliary(name), passive if tense in {PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD} else [infinitive]
 
 
@@ -250,7 +250,7 @@ def _make_pattern(
     if tense == INFINITIVE:
         end = [*([] if traits.prefix else [Word("zu", "PART", "z")]), Word("<zu-Infinitive>", traits.tag, "v")]
     else:
-        word, end = _german(traits, tense, person, negated)
+        word, end = _german(traits, tense, person, forbidden=negated and order != QUESTION)
         if order != FINAL:
             finite = [word]
         elif end and end[-1].part == "x":
@@ -274,7 +274,7 @@ def _link_parts(*pieces: str) -> tuple[Group, ...]:
     """The links between the three English and five German pieces that consist of these parts."""
     english, german = pieces[:3], pieces[3:]
     parts = set("".join(german))
-    particle = "t" in "".join(english)
+    particle = bool({"s", "t"} & set("".join(english)))
     found: list[Group] = []
     for e, own in enumerate(english):
         for d, foreign in enumerate(german):

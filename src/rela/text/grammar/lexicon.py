@@ -25,6 +25,10 @@ _KINDS = {"own": 0, "public": 2, "kin": 4, "mass": 6}
 _PUBLIC = frozenset({"person", "building", "outdoors", "spot", "plant"})
 _ONLY = frozenset({"mother", "father", "boss"})
 """People have one of them: *the mothers*, but not *my mothers*."""
+_ADJECTIVAL = frozenset({"old_town", "red_wine", "main_street", "front_door"})
+"""Compounds whose first word is an adjective."""
+_PREPOSITIONS = frozenset({"for", "to"})
+"""Last words of fixed verbs that are no particles: *look for him*, but *pick him up*."""
 
 
 class Noun:
@@ -53,7 +57,8 @@ class Noun:
         self.german = decline_noun(word, genitive, many)
         one = tuple(singular.split("_"))
         self.english = (one, tuple(plural.split("_")) if plural else (*one[:-1], with_s(one[-1])))
-        self.english_tokens = tuple(tuple((word, "NOUN") for word in words) for words in self.english)
+        tags = ("ADJ", "NOUN") if singular in _ADJECTIVAL else ("NOUN",) * len(one)
+        self.english_tokens = tuple(tuple(zip(words, tags, strict=False)) for words in self.english)  # "-"
         self.german_tokens = tuple(tuple(((word, "NOUN"),) for word in forms) for forms in self.german)
         self.an = takes_an(one[0])
         self.adjectives: tuple[Adjective, ...] = ()
@@ -83,11 +88,15 @@ class Adjective:
 
 
 class Verb:
-    """One verb in one frame. ``forms`` remembers the verb complexes that were built."""
+    """One verb in one frame.
+
+    ``particle``: it ends in one, before which a pronoun would have to stand. ``forms`` remembers the verb complexes
+    that were built.
+    """
 
     __slots__ = (
-        "case", "conjugation", "english", "forms", "frame", "key", "object_class", "passive", "preposition",
-        "progressive", "reflexive", "sein", "stative", "subject_class",
+        "case", "conjugation", "directed", "english", "forms", "frame", "key", "object_class", "particle", "passive",
+        "preposition", "progressive", "reflexive", "sein", "stative", "subject_class",
     )  # fmt: skip
 
     def __init__(self, frame: str, line: str) -> None:
@@ -110,6 +119,8 @@ class Verb:
         self.stative = "st" in marks
         self.progressive = not marks & {"st", "mo"}
         self.passive = frame == "transitive" and "np" not in marks
+        self.directed = "di" in marks
+        self.particle = bool(self.english.tail) and self.english.tail[-1] not in _PREPOSITIONS
         self.forms: dict[int, Complex] = {}
 
 

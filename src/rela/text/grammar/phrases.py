@@ -173,6 +173,10 @@ class _Front(NamedTuple):
     article: bool
 
 
+_TAGS = {"front": "NOUN", "next": "ADV"}
+"""Words of English prepositions that are no prepositions themselves."""
+
+
 @cache
 def _make_front(determiner: Determiner, number: int, gender: int, case: int, before: Preposition, an: bool) -> _Front:
     english_word = determiner.plural if number else determiner.singular
@@ -183,7 +187,7 @@ def _make_front(determiner: Determiner, number: int, gender: int, case: int, bef
     if article and an:
         english_word = "an"
     own, foreign = before.english.split(), before.german.split()
-    english, english_parts = [(word, "ADP") for word in own], "p" * len(own)
+    english, english_parts = [(word, _TAGS.get(word, "ADP")) for word in own], "p" * len(own)
     german, german_parts = [(word, "ADP") for word in foreign], "p" * len(foreign)
     if english_word:
         english.append((english_word, determiner.tag))

@@ -2,8 +2,9 @@
 
 The slots of a clause are its opening (conjunction, question word, whatever stands in front), subject, verb complex,
 dative object, object, complement (what German puts last before the verb: prepositional objects, directions,
-predicates), manner, place, time and frequency. English: object, manner, place, time. German: pronouns first, then
-time, objects, negation, manner, place and complement.
+predicates), adverb (of manner or place, or with whom), place, cause, time and frequency. English: object, adverb,
+place, cause, time. German: pronouns first, then time, cause, definite objects, negation, adverb, indefinite objects,
+place and complement.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ Piece = tuple[int, int]
 
 SUBJECT_FIRST, INVERTED, VERB_FINAL, ASKED = range(4)
 """German order; `ASKED` is `INVERTED` with English inverted too."""
-DATIVE_PRONOUN, DATIVE_LAST, REFLEXIVE_FIRST, FUSED_NEGATION = 1, 2, 4, 8
-"""Flags of a plan: the dative object is a pronoun; English has it after the other one ("to the man"); the reflexive
-pronoun comes before an inverted subject, which is no pronoun; *not* is in the object's *kein*."""
+DATIVE_PRONOUN, DATIVE_LAST, PRONOUNS_FIRST, FUSED_NEGATION, DATIVE_INDEFINITE = 1, 2, 4, 8, 16
+NUM_FLAGS = 5
+"""Flags of a plan: the dative object is a pronoun; English has it after the other one ("to the man"); pronouns that
+are no subject come before an inverted subject, which is no pronoun; *not* is in the object's *kein*; the dative object
+is indefinite."""
 
-_OPENING, _SUBJECT, _VERB, _DATIVE, _OBJECT, _COMPLEMENT, _MANNER, _PLACE, _TIME, _FREQUENCY = range(10)
-_SLOTS = tuple(slot for slot in range(10) if slot != _VERB)
+_OPENING, _SUBJECT, _VERB, _DATIVE, _OBJECT, _COMPLEMENT, _ADVERBIAL, _PLACE, _CAUSE, _TIME, _FREQUENCY = range(11)
+_SLOTS = tuple(slot for slot in range(11) if slot != _VERB)
 _BITS = {slot: 256 << number for number, slot in enumerate(_SLOTS)}
 _FINITE, _REFLEXIVE, _ADVERB, _NEGATION, _END = ((_VERB, piece) for piece in range(5))
 
@@ -93,29 +96,32 @@ def _make_plan(order: int, what: int, flags: int) -> Plan:
     objects = [(_OBJECT, 0), (_DATIVE, 0)] if dative_last else [(_DATIVE, 0), (_OBJECT, 0)]
     subject: list[Piece] = [(_VERB, 0), (_SUBJECT, 0)] if order == ASKED else [(_SUBJECT, 0), (_VERB, 0)]
     rest: list[Piece] = [(_VERB, 1), (_FREQUENCY, 0), (_VERB, 2), *objects]
-    rest += [(_COMPLEMENT, 0), (_MANNER, 0), (_PLACE, 0), (_TIME, 0)]
+    rest += [(_COMPLEMENT, 0), (_ADVERBIAL, 0), (_PLACE, 0), (_CAUSE, 0), (_TIME, 0)]
+    pronouns = [_REFLEXIVE]
+    pronouns += [(_OBJECT, 0)] if what == PRONOUN else []
+    pronouns += [(_DATIVE, 0)] if dative_pronoun else []
     german: list[Piece] = [(_OPENING, 0)]
     if order == SUBJECT_FIRST:
-        german += [(_SUBJECT, 0), _FINITE, _REFLEXIVE]
+        german += [(_SUBJECT, 0), _FINITE, *pronouns]
     elif order == VERB_FINAL:
-        german += [(_SUBJECT, 0), _REFLEXIVE]
+        german += [(_SUBJECT, 0), *pronouns]
     else:
-        german += (
-            [_FINITE, _REFLEXIVE, (_SUBJECT, 0)] if flags & REFLEXIVE_FIRST else [_FINITE, (_SUBJECT, 0), _REFLEXIVE]
-        )
-    german += [(_OBJECT, 0)] if what == PRONOUN else []
-    german += [(_DATIVE, 0)] if dative_pronoun else []
-    german += [(_TIME, 0), (_FREQUENCY, 0), _ADVERB]
-    german += [] if dative_pronoun else [(_DATIVE, 0)]
-    german += [(_OBJECT, 0)] if what == DEFINITE else []
-    german += [_NEGATION]
-    german += [(_OBJECT, 0)] if what == INDEFINITE else []
-    german += [(_MANNER, 0), (_PLACE, 0), (_COMPLEMENT, 0), _END]
+        german += [_FINITE, *pronouns, (_SUBJECT, 0)] if flags & PRONOUNS_FIRST else [_FINITE, (_SUBJECT, 0), *pronouns]
+    german += [(_TIME, 0), (_CAUSE, 0), (_FREQUENCY, 0), _ADVERB]
+    indefinite = what == INDEFINITE or bool(flags & FUSED_NEGATION)
+    dative_late = bool(flags & DATIVE_INDEFINITE)
+    german += [] if dative_pronoun or dative_late else [(_DATIVE, 0)]
+    german += [(_OBJECT, 0)] if what == DEFINITE and not indefinite else []
+    german += [_NEGATION, (_ADVERBIAL, 0)]
+    german += [(_DATIVE, 0)] if dative_late and not dative_pronoun else []
+    german += [(_OBJECT, 0)] if indefinite and what != PRONOUN else []
+    german += [(_PLACE, 0), (_COMPLEMENT, 0), _END]
     return Plan([(_OPENING, 0), *subject, *rest], german, bool(flags & FUSED_NEGATION))
 
 
 PLANS = tuple(
-    tuple(tuple(_make_plan(order, what, flags) for flags in range(16)) for what in range(3)) for order in range(4)
+    tuple(tuple(_make_plan(order, what, flags) for flags in range(1 << NUM_FLAGS)) for what in range(3))
+    for order in range(4)
 )
 """All plans, by order, by what the object is, and by flags."""
 
@@ -130,8 +136,9 @@ def assemble(
     dative: Phrase = NOTHING,
     direct: Phrase = NOTHING,
     complement: Phrase = NOTHING,
-    manner: Phrase = NOTHING,
+    adverbial: Phrase = NOTHING,
     place: Phrase = NOTHING,
+    cause: Phrase = NOTHING,
     time: Phrase = NOTHING,
     frequency: Phrase = NOTHING,
 ) -> Phrase:
@@ -157,17 +164,20 @@ def assemble(
     if complement is not NOTHING:
         mask |= 1 << 12
         parts.append(complement)
-    if manner is not NOTHING:
+    if adverbial is not NOTHING:
         mask |= 1 << 13
-        parts.append(manner)
+        parts.append(adverbial)
     if place is not NOTHING:
         mask |= 1 << 14
         parts.append(place)
-    if time is not NOTHING:
+    if cause is not NOTHING:
         mask |= 1 << 15
+        parts.append(cause)
+    if time is not NOTHING:
+        mask |= 1 << 16
         parts.append(time)
     if frequency is not NOTHING:
-        mask |= 1 << 16
+        mask |= 1 << 17
         parts.append(frequency)
     layout = plan.layouts.get(mask)
     if layout is None:
