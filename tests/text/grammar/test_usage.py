@@ -19,7 +19,7 @@ from rela.text.grammar.sentences import existential
 
 
 def adverb(english: str, choices: Iterable[Phrase]) -> Phrase:
-    return next(found for found in choices if " ".join(word for word, _ in found.english) == english)
+    return next(found for found in choices if found.english == english)
 
 
 def place(english: str) -> Phrase:
@@ -86,11 +86,11 @@ def test_tags_of_compounds_and_prepositions():
     assert tags.pop("garden_gate") == ["NOUN", "NOUN"]
     assert set(map(tuple, tags.values())) == {("ADJ", "NOUN")}
     before = (
-        phrase("the house", DATIVE, ("in front of", "vor")).english,
-        phrase("the house", DATIVE, ("next to", "neben")).english,
+        phrase("the house", DATIVE, ("in front of", "vor")),
+        phrase("the house", DATIVE, ("next to", "neben")),
     )
-    assert [tag for _, tag in before[0]] == ["ADP", "NOUN", "ADP", "DET", "NOUN"]
-    assert [tag for _, tag in before[1]] == ["ADV", "ADP", "DET", "NOUN"]
+    assert [tag for _, tag in before[0].spelling.spell().english] == ["ADP", "NOUN", "ADP", "DET", "NOUN"]
+    assert [tag for _, tag in before[1].spelling.spell().english] == ["ADV", "ADP", "DET", "NOUN"]
 
 
 def test_words_in_their_classes():

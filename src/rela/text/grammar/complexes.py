@@ -71,13 +71,37 @@ class Group(NamedTuple):
 class Complex(NamedTuple):
     """The English pieces (auxiliary, negation, main verb) and German ones (finite, reflexive, adverb, negation, end).
 
-    ``groups`` are the links between them. ``mask`` has a bit for each piece that is not empty, English ones first.
+    ``mask`` has a bit for each piece that is not empty, English ones first. ``pattern`` and ``verb`` are what
+    it was made from.
     """
 
-    english: tuple[Tokens, ...]
-    german: tuple[Tokens, ...]
-    groups: tuple[Group, ...]
+    english: tuple[str, ...]
+    german: tuple[str, ...]
     mask: int
+    verb: Verb
+    pattern: Pattern
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The links between the pieces."""
+        return self.pattern.groups
+
+    def spell(self) -> tuple[Tokens, ...]:
+        """The words of all pieces, English ones first."""
+        forms = _forms(self.verb)
+        return tuple(tuple((forms.get(text, text), tag) for text, tag in piece) for piece in self.pattern.pieces)
+
+
+class Pattern(NamedTuple):
+    """The make-up of a complex: its pieces, with names in place of verb forms, and the links between them.
+
+    ``texts`` are the pieces without tags: in one where no form of the verb is among the words.
+    """
+
+    pieces: tuple[Tokens, ...]
+    texts: tuple[str | tuple[str, ...], ...]
+    mask: int
+    groups: tuple[Group, ...]
 
 
 def get_complex(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Complex:
@@ -123,8 +147,9 @@ def _forms(verb: Verb) -> dict[str, str]:
     return forms
 
 
-def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Complex:
-    traits = _Traits(
+@cache
+def _traits(verb: Verb) -> _Traits:
+    return _Traits(
         verb.frame in {"copula", "existential"},
         "AUX" if verb.frame == "copula" else "VERB",
         verb.english.tail,
@@ -132,16 +157,15 @@ def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Co
         verb.reflexive,
         verb.sein,
     )
-    pieces, groups = _make_pattern(traits, tense, person, polarity, order)
-    filled = tuple([_fill(verb, piece) if piece else () for piece in pieces])
-    return Complex(filled[:3], filled[3:], groups, sum(1 << index for index, piece in enumerate(pieces) if piece))
 
 
-@cache
-def _fill(verb: Verb, piece: Tokens) -> Tokens:
-    """Remembered, so that complexes share their pieces and the processor finds them in its caches."""
+def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Complex:
+    pattern = _make_pattern(_traits(verb), tense, person, polarity, order)
     forms = _forms(verb)
-    return tuple([(forms.get(text, text), tag) for text, tag in piece])
+    texts = tuple([
+        text if isinstance(text, str) else " ".join([forms.get(word, word) for word in text]) for text in pattern.texts
+    ])  # fmt: skip
+    return Complex(texts[:3], texts[3:], pattern.mask, verb, pattern)
 
 
 def _english(traits: _Traits, tense: int, person: int, support: bool) -> tuple[list[Word], list[Word]]:
@@ -230,10 +254,8 @@ def _german(traits: _Traits, tense: int, person: int, forbidden: bool) -> tuple[
 
 
 @cache
-def _make_pattern(
-    traits: _Traits, tense: int, person: int, polarity: int, order: int
-) -> tuple[tuple[Tokens, ...], tuple[Group, ...]]:
-    """The pieces of a complex with names of verb forms in them, and the links."""
+def _make_pattern(traits: _Traits, tense: int, person: int, polarity: int, order: int) -> Pattern:
+    """The pattern of all complexes with these traits and choices."""
     negated = polarity in {NOT, NO}
     operator, rest = _english(traits, tense, person, support=negated or order == QUESTION)
     negation = [Word("never" if polarity == NEVER else "not", "ADV" if polarity == NEVER else "PART", "n")]
@@ -261,8 +283,12 @@ def _make_pattern(
     adverb = [Word("gerade", "ADV", "e")] if tense == PROGRESSIVE else []
     english_pieces = (operator, negation, rest)
     german_pieces = (finite, reflexive, adverb, german_negation, end)
-    tokens = [tuple((word.text, word.tag) for word in piece) for piece in (*english_pieces, *german_pieces)]
-    return tuple(tokens), _link(english_pieces, german_pieces)
+    every = (*english_pieces, *german_pieces)
+    tokens = tuple([tuple([(word.text, word.tag) for word in piece]) for piece in every])
+    words = [tuple([word.text for word in piece]) for piece in every]
+    texts = tuple([some if "<" in "".join(some) else " ".join(some) for some in words])
+    mask = sum([1 << index for index, piece in enumerate(every) if piece])
+    return Pattern(tokens, texts, mask, _link(english_pieces, german_pieces))
 
 
 def _link(english: tuple[list[Word], ...], german: tuple[list[Word], ...]) -> tuple[Group, ...]:

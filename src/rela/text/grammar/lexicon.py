@@ -39,8 +39,8 @@ class Noun:
     """
 
     __slots__ = (
-        "adjectives", "an", "cls", "english", "english_tokens", "entries", "gender", "german", "german_tokens", "human",
-        "key", "kinds", "mass",
+        "adjectives", "an", "cls", "english", "english_texts", "english_tokens", "entries", "gender", "german",
+        "german_tokens", "human", "key", "kinds", "mass",
     )  # fmt: skip
 
     def __init__(self, cls: str, line: str) -> None:
@@ -59,6 +59,7 @@ class Noun:
         self.english = (one, tuple(plural.split("_")) if plural else (*one[:-1], with_s(one[-1])))
         tags = ("ADJ", "NOUN") if singular in _ADJECTIVAL else ("NOUN",) * len(one)
         self.english_tokens = tuple(tuple(zip(words, tags, strict=False)) for words in self.english)  # "-"
+        self.english_texts = tuple(" ".join(words) for words in self.english)
         self.german_tokens = tuple(tuple(((word, "NOUN"),) for word in forms) for forms in self.german)
         self.an = takes_an(one[0])
         self.adjectives: tuple[Adjective, ...] = ()
@@ -72,7 +73,10 @@ class Noun:
 class Adjective:
     """One adjective; ``german`` holds the attributive form for each ending."""
 
-    __slots__ = ("an", "comparative", "domains", "english", "german", "german_comparative", "predicative", "token")
+    __slots__ = (
+        "an", "comparative", "domains", "english", "german", "german_comparative", "predicative", "token",
+        "with_article",
+    )  # fmt: skip
 
     def __init__(self, line: str) -> None:
         left, right, self.domains = (side.strip() for side in line.split("|"))
@@ -85,6 +89,7 @@ class Adjective:
         self.comparative: Words = (comparative,) if comparative else ("more", self.english)
         self.german_comparative = "" if german_comparative == "-" else german_comparative
         self.an = takes_an(self.english)
+        self.with_article = f"an {self.english}" if self.an else f"a {self.english}"
 
 
 class Verb:

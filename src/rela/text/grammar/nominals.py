@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from .closed import AND, NAMES, POSSESSORS, PRONOUNS
 from .german import ACCUSATIVE, DATIVE, GENITIVE, NOMINATIVE
@@ -25,6 +25,7 @@ from .phrases import (
     preposition,
 )
 from .pools import ANY, Pools
+from .spelling import Spelled, Spelling
 from .splits import DATIVE_OBJECT, PLURAL_OBJECT, POSSESSOR
 
 T = TypeVar("T")
@@ -82,6 +83,17 @@ _OWNED = frozenset({
 """Classes of what somebody may own."""
 _PARTS = frozenset({"part", "measure"})
 """Classes of what something has."""
+
+
+class _Possessive(NamedTuple):
+    """The spelling of an owner."""
+
+    owner: Spelling
+
+    def spell(self) -> Spelled:
+        """With *'s* at its last English word."""
+        english, german, links = self.owner.spell()
+        return Spelled((*english[:-1], (english[-1][0] + "'s", "NOUN")), german, links)
 
 
 class Drawer:
@@ -161,9 +173,9 @@ class Drawer:
         else:
             owner = self.draw_noun("human", POSSESSOR)
             determiner = self.pick(_KIN_OWNER if owner.cls == "kin" else _OWNER)
-            english, german, links = noun_phrase(owner, 0, determiner, GENITIVE, self.draw_adjective(owner, 0.1))
-            owner_phrase = Phrase((*english[:-1], (english[-1][0] + "'s", "NOUN")), german, links)
-            phrase = join_crosswise(owner_phrase, noun_phrase(noun, number, _THEIRS, case, adjective))
+            whose = noun_phrase(owner, 0, determiner, GENITIVE, self.draw_adjective(owner, 0.1))
+            whose = Phrase(whose.english + "'s", whose.german, _Possessive(whose.spelling))
+            phrase = join_crosswise(whose, noun_phrase(noun, number, _THEIRS, case, adjective))
         return Nominal(phrase, 5 if number else 2, DEFINITE, noun, number, _THEIRS)
 
     def draw_subject(

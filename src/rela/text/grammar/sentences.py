@@ -125,8 +125,8 @@ class Author(Predicator):
         verb = self.pick(self.pools.verbs["motion" if purpose else "infinitival", ANY])
         complement = self.draw_direction() if purpose else NOTHING
         main = self._write_bare(verb, tense, subject, POSITIVE, complement)
-        opening = IN_ORDER if purpose else INFINITIVE_GROUP
-        return join(main, self.write_clause(VERB_FINAL, opening, infinitive_of=subject.person, timeless=True))
+        group = self.write_clause(VERB_FINAL, infinitive_of=subject.person, timeless=True)
+        return join(main, IN_ORDER if purpose else INFINITIVE_GROUP, group)
 
     def _write_predication(self) -> Phrase:
         return self.write_profession(SUBJECT_FIRST) if self.random() < 0.3 else self.write_predication(SUBJECT_FIRST)
