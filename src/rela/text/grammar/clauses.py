@@ -194,7 +194,12 @@ class Writer(RelativeWriter):
         modified = last and frame == "transitive" and polarity == POSITIVE and random() < 0.14
         if modified and direct.noun is not None and direct.determiner not in _CLOSED:
             relative = self.draw_relative(direct)
-        negative = _NO in (subject.determiner, dative.determiner, direct.determiner, governed.determiner)
+        negative = (
+            subject.determiner is _NO
+            or dative.determiner is _NO
+            or direct.determiner is _NO
+            or governed.determiner is _NO
+        )
         if verb.stative or relative is not NOTHING:
             pass  # what one knows or loves is not done somewhere or somehow
         elif random() < 0.34 and frame not in _PLACED:

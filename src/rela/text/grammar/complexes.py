@@ -7,8 +7,9 @@ finite verb stands at the end too. The German tense is a function of the English
 
 from __future__ import annotations
 
-from functools import cache
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 from .german import AUXILIARIES, REFLEXIVE
 from .lexicon import Tokens, Verb
@@ -84,24 +85,23 @@ class Complex(NamedTuple):
     @property
     def groups(self) -> tuple[Group, ...]:
         """The links between the pieces."""
-        return self.pattern.groups
+        return _link_parts(*["".join([word.part for word in piece]) for piece in self.pattern.pieces])
 
     def spell(self) -> tuple[Tokens, ...]:
         """The words of all pieces, English ones first."""
         forms = _forms(self.verb)
-        return tuple(tuple((forms.get(text, text), tag) for text, tag in piece) for piece in self.pattern.pieces)
+        return tuple(tuple((forms.get(text, text), tag) for text, tag, _ in piece) for piece in self.pattern.pieces)
 
 
 class Pattern(NamedTuple):
-    """The make-up of a complex: its pieces, with names in place of verb forms, and the links between them.
+    """The make-up of a complex: its pieces, with names in place of verb forms.
 
     ``texts`` are the pieces without tags: in one where no form of the verb is among the words.
     """
 
-    pieces: tuple[Tokens, ...]
-    texts: tuple[str | tuple[str, ...], ...]
+    pieces: tuple[list[Word], ...]
+    texts: tuple[str | list[str], ...]
     mask: int
-    groups: tuple[Group, ...]
 
 
 def get_complex(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Complex:
@@ -118,7 +118,8 @@ class _Traits(NamedTuple):
 
     being: bool
     tag: str
-    tail: tuple[str, ...]
+    tail: tuple[tuple[str, str], ...]
+    """Tags and parts of the fixed particles."""
     prefix: bool
     reflexive: bool
     sein: bool
@@ -139,6 +140,8 @@ def _forms(verb: Verb) -> dict[str, str]:
         "<Participle>": german.participle,
         "<zu-Infinitive>": german.to_infinitive[-1],
     }
+    for index, word in enumerate(english.tail):
+        forms[f"<tail {index}>"] = word
     for person in range(6):
         forms[f"<Present {person}>"] = german.present[person]
         forms[f"<Past {person}>"] = german.past[person]
@@ -152,7 +155,7 @@ def _traits(verb: Verb) -> _Traits:
     return _Traits(
         verb.frame in {"copula", "existential"},
         "AUX" if verb.frame == "copula" else "VERB",
-        verb.english.tail,
+        tuple((_TAIL_TAGS.get(word, "ADP"), "s" if word == "asleep" else "t") for word in verb.english.tail),
         bool(verb.conjugation.prefix),
         verb.reflexive,
         verb.sein,
@@ -165,13 +168,16 @@ def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Co
     texts = tuple([
         text if isinstance(text, str) else " ".join([forms.get(word, word) for word in text]) for text in pattern.texts
     ])  # fmt: skip
-    return Complex(texts[:3], texts[3:], pattern.mask, verb, pattern)
+    return _make_complex((texts[:3], texts[3:], pattern.mask, verb, pattern))
+
+
+_make_complex: Callable[[Any], Complex] = partial(tuple.__new__, Complex)
 
 
 def _english(traits: _Traits, tense: int, person: int, support: bool) -> tuple[list[Word], list[Word]]:
     """The operator, before *not*, and the rest."""
     copula, tag = traits.being, traits.tag
-    tail = [Word(word, _TAIL_TAGS.get(word, "ADP"), "s" if word == "asleep" else "t") for word in traits.tail]
+    tail = [Word(f"<tail {index}>", tag, part) for index, (tag, part) in enumerate(traits.tail)]
     third = person == 2
 
     def main(text: str) -> list[Word]:
@@ -281,18 +287,10 @@ def _make_pattern(traits: _Traits, tense: int, person: int, polarity: int, order
             end = [*end, word]
     reflexive = [Word(REFLEXIVE[person], "PRON", "r")] if traits.reflexive else []
     adverb = [Word("gerade", "ADV", "e")] if tense == PROGRESSIVE else []
-    english_pieces = (operator, negation, rest)
-    german_pieces = (finite, reflexive, adverb, german_negation, end)
-    every = (*english_pieces, *german_pieces)
-    tokens = tuple([tuple([(word.text, word.tag) for word in piece]) for piece in every])
-    words = [tuple([word.text for word in piece]) for piece in every]
+    pieces = (operator, negation, rest, finite, reflexive, adverb, german_negation, end)
+    words = [[word.text for word in piece] for piece in pieces]
     texts = tuple([some if "<" in "".join(some) else " ".join(some) for some in words])
-    mask = sum([1 << index for index, piece in enumerate(every) if piece])
-    return Pattern(tokens, texts, mask, _link(english_pieces, german_pieces))
-
-
-def _link(english: tuple[list[Word], ...], german: tuple[list[Word], ...]) -> tuple[Group, ...]:
-    return _link_parts(*["".join([word.part for word in piece]) for piece in (*english, *german)])
+    return Pattern(pieces, texts, sum([1 << index for index, piece in enumerate(pieces) if piece]))
 
 
 @cache

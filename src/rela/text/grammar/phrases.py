@@ -252,8 +252,8 @@ def _enter(noun: Noun, number: int, determiner: Determiner, case: int, before: P
     front = _make_front(determiner, number, gender, case, before, noun.an)
     english, german = noun.english_texts[number], noun.german[number][case]
     spelling = _Spelling(front, noun, number, case)
-    plain = Phrase(front.english_text + english, front.german_text + german, spelling)
-    nominal = Nominal(plain, 5 if number else 2, determiner.what, noun, number, determiner)
+    plain = make_phrase((front.english_text + english, front.german_text + german, spelling))
+    nominal = make_nominal((plain, 5 if number else 2, determiner.what, noun, number, determiner))
     return Entry(nominal, front, english, german, determiner.endings[case][gender])
 
 

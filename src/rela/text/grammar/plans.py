@@ -153,7 +153,7 @@ def assemble(
     Most clauses have few of the parts. A mask says which: the low eight bits are for the pieces of the verb, the others
     for the slots in the order of the arguments.
     """
-    english_pieces, german_pieces, mask, *_ = verb
+    english_pieces, german_pieces, mask, _, _ = verb
     parts: list[Phrase] = []
     if opening is not NOTHING:
         mask |= 1 << 8
