@@ -49,7 +49,7 @@ from .plans import (
 )
 from .relatives import CLOSING, RelativeWriter
 from .splits import DATIVE_OBJECT
-from .tenses import AMBIGUOUS, FREELY, PASTS, VOLUNTARY, WITH_NEVER, Tenses
+from .tenses import AMBIGUOUS, FREELY, OBLIGING, PASTS, VOLUNTARY, WITH_NEVER, Tenses
 
 _BY, _TO_WHOM = preposition("by", "von"), preposition("to", "")
 _NO, _EVERY = DETERMINERS["no"], DETERMINERS["every"]
@@ -120,19 +120,22 @@ class Writer(RelativeWriter):
             if frame == "self_moving" and tense in VOLUNTARY:
                 tense = PAST if tense in PASTS else PRESENT
         verb = self.draw_verb(frame, tense, order)
+        while tense == INFINITIVE and verb.subject_class == "animal":
+            verb = self.draw_verb(frame, tense, order)
         if tense == PROGRESSIVE and (order == VERB_FINAL or not verb.progressive):
             tense = PRESENT
         polarity = POSITIVE
         chance = random()
         if chance < 0.14 and tense != INFINITIVE and not positive and (order != ASKED or opening is NOTHING):
-            polarity = NEVER if chance < 0.025 and tense in WITH_NEVER else NOT
+            polarity = NEVER if chance < 0.025 and tense in WITH_NEVER and not once else NOT
+        without_no = positive or tense in OBLIGING
         if infinitive_of >= 0:
             subject = NO_NOMINAL
             person = infinitive_of
         else:
             subject = self.draw_subject(
                 verb.object_class if frame == "passive" else verb.subject_class,
-                KNOWN if polarity != POSITIVE else WITHOUT_NO if positive else FREE,
+                KNOWN if polarity != POSITIVE else WITHOUT_NO if without_no else FREE,
                 singular=tense == PAST and verb.english.base in AMBIGUOUS,
                 past=tense in PASTS,
             )
@@ -148,19 +151,19 @@ class Writer(RelativeWriter):
             if relative is not NOTHING:
                 phrase = join(phrase, relative, CLOSING)
         return self._finish(
-            order, opening, frame, verb, tense, polarity, subject, phrase, person, last, timeless, positive, once
+            order, opening, frame, verb, tense, polarity, subject, phrase, person, last, timeless, without_no, once
         )
 
     def _finish(
         self, order: int, opening: Phrase, frame: str, verb: Verb, tense: int, polarity: int, subject: Nominal,
-        phrase: Phrase, person: int, last: bool, timeless: bool, positive: bool, once: bool,
+        phrase: Phrase, person: int, last: bool, timeless: bool, without_no: bool, once: bool,
     ) -> Phrase:  # fmt: skip
         """Arguments and adjuncts, and all of it in order."""
         random = self.random
         dative = direct = governed = NO_NOMINAL
         complement = adverbial = place = cause = time = frequency = relative = NOTHING
         if polarity == POSITIVE:
-            scoped = positive or subject.determiner is _NO or subject.determiner is _EVERY
+            scoped = without_no or subject.determiner is _NO or subject.determiner is _EVERY
             determiners = known = WITHOUT_NO if scoped else FREE
         else:
             determiners, known = UNDER_NOT if polarity == NOT else BESIDE_NEVER, KNOWN
@@ -204,7 +207,7 @@ class Writer(RelativeWriter):
             pass  # what one knows or loves is not done somewhere or somehow
         elif random() < 0.34 and frame not in _PLACED:
             adverbial, place, cause = self.draw_circumstance(verb.directed, frame == "passive")
-        elif random() < 0.2 and not negative:
+        elif random() < 0.2 and not (negative or fused):
             adverbial = self._draw_manner(frame, verb)
         chance = random()
         if chance < 0.32:

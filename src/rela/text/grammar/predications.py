@@ -12,7 +12,7 @@ from .lexicon import Adjective, Noun, Verb, load_lexicon
 from .nominals import FREE, KNOWN, WITHOUT_NO
 from .phrases import DEFINITE, DETERMINERS, NO_NOMINAL, NOTHING, PRONOUN, Nominal, Phrase, fixed, join, noun_phrase
 from .plans import PLANS, SUBJECT_FIRST, assemble
-from .tenses import FREELY, Tenses
+from .tenses import FREELY, OBLIGING, Tenses
 
 _DESCRIBED = ("human", "human", "human", "animal", "goods", "building", "subject_matter", "meal", "vehicle", "room")
 _DEGREES = tuple(
@@ -108,7 +108,8 @@ class Predicator(Writer):
         polarity = NOT if chance < 0.15 and not positive else POSITIVE
         if subject is None:
             cls = self.pick(_DESCRIBED)
-            determiners = KNOWN if polarity != POSITIVE else WITHOUT_NO if positive else FREE
+            without_no = positive or tense in OBLIGING
+            determiners = KNOWN if polarity != POSITIVE else WITHOUT_NO if without_no else FREE
             subject = self.draw_subject(cls, determiners, past=tense == PAST)
             noun = subject.noun
         time = frequency = NOTHING

@@ -7,13 +7,13 @@ from functools import cache
 from .complexes import FINAL, MODALS, PAST, PERFECTS, POSITIVE, PRESENT, get_complex
 from .german import ACCUSATIVE, NOMINATIVE, RELATIVE
 from .lexicon import Noun, Verb
-from .nominals import FREE
+from .nominals import FREE, WITHOUT_NO
 from .phrases import DEFINITE, NO_NOMINAL, NOTHING, Nominal, Phrase, fixed
 from .places import Placer
 from .plans import PLANS, VERB_FINAL, assemble
 from .pools import ANY
 from .splits import MODAL_FINAL, PASSIVE, PERFECT_FRAME
-from .tenses import ACTIVE, AMBIGUOUS, IN_RELATIVE, PASTS
+from .tenses import ACTIVE, AMBIGUOUS, IN_RELATIVE, OBLIGING, PASTS
 
 CLOSING = fixed("", ",", "", "PUNCT")
 """The comma after a relative clause that German goes on after."""
@@ -62,7 +62,7 @@ class RelativeWriter(Placer):
         direct = NO_NOMINAL
         place = NOTHING
         if verb.frame == "transitive":
-            direct = self.draw_object(verb, ACCUSATIVE, head.person)
+            direct = self.draw_object(verb, ACCUSATIVE, head.person, WITHOUT_NO if tense in OBLIGING else FREE)
         else:
             place = self.draw_location("inside")
         complex_ = get_complex(verb, tense, head.person, POSITIVE, FINAL)
@@ -73,7 +73,8 @@ class RelativeWriter(Placer):
     def _write_object_relative(self, noun: Noun, head: Nominal, group: str, tense: int) -> Phrase:
         verb = self.draw_verb(group, tense, VERB_FINAL)
         ambiguous = tense == PAST and verb.english.base in AMBIGUOUS
-        subject = self.draw_subject(verb.subject_class, FREE, singular=ambiguous, past=tense in PASTS)
+        determiners = WITHOUT_NO if tense in OBLIGING else FREE
+        subject = self.draw_subject(verb.subject_class, determiners, singular=ambiguous, past=tense in PASTS)
         complex_ = get_complex(verb, tense, subject.person, POSITIVE, FINAL)
         opening = relative_pronoun(noun.human, ACCUSATIVE, noun.agreement(head.number))
         plan = PLANS[VERB_FINAL][DEFINITE][0]
