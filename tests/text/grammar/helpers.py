@@ -5,8 +5,8 @@ from itertools import islice
 
 from rela.text.grammar.complexes import FINAL, MAIN, NO, POSITIVE, QUESTION, get_complex
 from rela.text.grammar.german import NOMINATIVE
-from rela.text.grammar.lexicon import Adjective, Noun, Tokens, Verb, load_lexicon
-from rela.text.grammar.links import decode, encode, work_out
+from rela.text.grammar.lexicon import Adjective, Noun, Verb, load_lexicon
+from rela.text.grammar.links import decode, encode
 from rela.text.grammar.pairs import GrammarPair, generate, trace
 from rela.text.grammar.phrases import DETERMINERS, Phrase, join, noun_phrase, preposition
 from rela.text.grammar.plans import ASKED, PLANS, SUBJECT_FIRST, VERB_FINAL, assemble
@@ -71,15 +71,12 @@ def clause(
 def show(*phrases: Phrase) -> tuple[str, str]:
     """English and German as they are written, without capital and final mark."""
     english, german, _ = join(*phrases)
-    return _write(english), _write(german)
-
-
-def _write(side: Tokens) -> str:
-    return " ".join(word for word, _ in side).replace(" ,", ",")
+    return english.replace(" ,", ","), german.replace(" ,", ",")
 
 
 def links_of(whole: Phrase) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
     """Sure links and merely possible ones, as pairs of words."""
-    sure, possible = decode(work_out(whole.links), encode(0, 0))
-    named = [{(whole.english[i][0], whole.german[j][0]) for i, j in links} for links in (sure[:-1], possible[:-1])]
+    english, german, links = whole.spelling.spell()
+    sure, possible = decode(links, encode(0, 0))
+    named = [{(english[i][0], german[j][0]) for i, j in links} for links in (sure[:-1], possible[:-1])]
     return named[0], named[1] - named[0]

@@ -52,7 +52,7 @@ from rela.text.grammar.complexes import (
 )
 from rela.text.grammar.german import ACCUSATIVE, DATIVE, GENITIVE
 from rela.text.grammar.phrases import NOTHING, Phrase, join, join_crosswise
-from rela.text.grammar.plans import ASKED, DATIVE_LAST, DATIVE_PRONOUN, INVERTED, REFLEXIVE_FIRST, VERB_FINAL
+from rela.text.grammar.plans import ASKED, DATIVE_LAST, DATIVE_PRONOUN, INVERTED, PRONOUNS_FIRST, VERB_FINAL
 from rela.text.grammar.predications import comparative, copula, predicate, profession
 from rela.text.grammar.relatives import relative_pronoun
 from rela.text.grammar.sentences import existential
@@ -68,11 +68,11 @@ def pronoun(index: int, case: int = 0) -> Phrase:
 def time(text: str) -> Phrase:
     """An adverbial of time by its English words."""
     every = (found for times in TIMES.values() for found in times)
-    return next(found for found in every if " ".join(word for word, _ in found.english) == text)
+    return next(found for found in every if found.english == text)
 
 
 def city(text: str, choices: tuple[Phrase, ...]) -> Phrase:
-    return next(found for found in choices if found.english[1][0] == text)
+    return next(found for found in choices if found.english.split()[1] == text)
 
 
 MAN, WOMAN, DOG, BOOK = phrase("the man"), phrase("the woman"), phrase("the dog"), phrase("the book", ACCUSATIVE)
@@ -136,7 +136,7 @@ PAIRS: list[tuple[Phrase, str, str]] = [
     (clause(wait, PAST, WOMAN, complement=phrase("my brother", ACCUSATIVE, ("for", "auf"))), "the woman waited for my brother", "die Frau wartete auf meinen Bruder"),
     (clause(remember, PAST, WOMAN, complement=phrase("the concert", ACCUSATIVE, ("", "an"))), "the woman remembered the concert", "die Frau erinnerte sich ans Konzert"),
     (clause(hurry, PERFECT, pronoun(ICH), person=0), "I have hurried", "ich habe mich beeilt"),
-    (clause(hurry, PAST, MAN, order=INVERTED, opening=time("yesterday"), flags=REFLEXIVE_FIRST), "yesterday the man hurried", "gestern beeilte sich der Mann"),
+    (clause(hurry, PAST, MAN, order=INVERTED, opening=time("yesterday"), flags=PRONOUNS_FIRST), "yesterday the man hurried", "gestern beeilte sich der Mann"),
     # prepositions and contractions
     (clause(go, PAST, MAN, complement=phrase("the train_station", DATIVE, ("to", "zu"))), "the man went to the train station", "der Mann ging zum Bahnhof"),
     (clause(go, PAST, MAN, complement=phrase("the school", DATIVE, ("to", "zu"))), "the man went to the school", "der Mann ging zur Schule"),
@@ -153,8 +153,8 @@ PAIRS: list[tuple[Phrase, str, str]] = [
     (join(clause(sleep, PRESENT, MAN), clause(read, PERFECT, WOMAN, order=VERB_FINAL, opening=LATER_CLAUSE["because"], direct=BOOK)), "the man sleeps because the woman has read the book", "der Mann schläft, weil die Frau das Buch gelesen hat"),
     (join(clause(sleep, PAST, DOG, order=VERB_FINAL, opening=FIRST_CLAUSE["when"]), COMMA, clause(read, PAST, WOMAN, order=INVERTED, direct=BOOK)), "when the dog slept, the woman read the book", "als der Hund schlief, las die Frau das Buch"),
     (clause(call, MUST, MAN, order=VERB_FINAL, opening=LATER_CLAUSE["although"], what=PRONOUN_OBJECT, direct=pronoun(WE, ACCUSATIVE)), "although the man must call us", ", obwohl der Mann uns anrufen muss"),
-    (join(clause(find_verb("try=versuchen"), PAST, MAN), clause(open_, INFINITIVE, NOTHING, order=VERB_FINAL, opening=INFINITIVE_GROUP, direct=WINDOW)), "the man tried to open the window", "der Mann versuchte, das Fenster aufzumachen"),
-    (join(clause(go, PAST, MAN, complement=HOME), clause(read, INFINITIVE, NOTHING, order=VERB_FINAL, opening=IN_ORDER, direct=BOOK)), "the man went home in order to read the book", "der Mann ging nach Hause, um das Buch zu lesen"),
+    (join(clause(find_verb("try=versuchen"), PAST, MAN), INFINITIVE_GROUP, clause(open_, INFINITIVE, NOTHING, order=VERB_FINAL, direct=WINDOW)), "the man tried to open the window", "der Mann versuchte, das Fenster aufzumachen"),
+    (join(clause(go, PAST, MAN, complement=HOME), IN_ORDER, clause(read, INFINITIVE, NOTHING, order=VERB_FINAL, direct=BOOK)), "the man went home in order to read the book", "der Mann ging nach Hause, um das Buch zu lesen"),
     # relative clauses
     (clause(sleep, PAST, NOTHING, order=VERB_FINAL, opening=relative_pronoun(True, 0, 0)), "who slept", ", der schlief"),
     (clause(see, PERFECT, WOMAN, order=VERB_FINAL, opening=relative_pronoun(False, ACCUSATIVE, 0)), "that the woman has seen", ", den die Frau gesehen hat"),
@@ -214,7 +214,7 @@ LINKS: list[tuple[Phrase, set[tuple[str, str]], set[tuple[str, str]]]] = [
         {("hurried", "mich")},
     ),
     (
-        clause(read, INFINITIVE, NOTHING, order=VERB_FINAL, opening=INFINITIVE_GROUP, direct=BOOK),
+        join(INFINITIVE_GROUP, clause(read, INFINITIVE, NOTHING, order=VERB_FINAL, direct=BOOK)),
         {("to", "zu"), ("read", "lesen"), ("the", "das"), ("book", "Buch")},
         set(),
     ),

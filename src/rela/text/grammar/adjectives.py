@@ -6,9 +6,10 @@ own an English adjective takes *more*; a German ``-`` marks adjectives that are 
 
 DOMAINS: dict[str, str] = {
     "person": "p", "kin": "p", "animal": "a", "food": "f", "dish": "f", "pastry": "f", "drink": "d", "side": "f",
-    "transport": "v", "clothing": "c", "vehicle": "v", "document": "r", "paper": "r", "object": "o", "device": "o",
-    "container": "o", "tool": "o", "furniture": "o", "opening": "o", "building": "b", "room": "b", "outdoors": "b",
-    "spot": "b", "plant": "l", "event": "e", "topic": "t", "tale": "t", "part": "-", "measure": "-",
+    "transport": "v", "clothing": "c", "headgear": "c", "vehicle": "v", "document": "r", "paper": "r",
+    "object": "o", "device": "o", "container": "o", "tool": "o", "furniture": "o", "opening": "o", "building": "b",
+    "room": "b", "outdoors": "b", "spot": "b", "plant": "l", "occasion": "e", "journey": "e", "topic": "t",
+    "tale": "t", "part": "-", "measure": "-",
 }  # fmt: skip
 """For each class of nouns the letter by which adjectives name it."""
 
@@ -54,7 +55,7 @@ ADJECTIVES = """
     cold/colder | kalt kälter | fdb
     warm/warmer | warm wärmer | fdc
     dark/darker | dunkel/dunkl dunkler | cb
-    bright/brighter | hell heller | cb
+    bright/brighter | hell heller | b
     modern | modern moderner | bvo
     red | rot - | cvol
     blue | blau - | cvo

@@ -21,9 +21,8 @@ from .complexes import (
 )
 from .german import ACCUSATIVE, DATIVE
 from .lexicon import Verb
-from .nominals import BESIDE_NEVER, FREE, KNOWN, UNDER_NOT
+from .nominals import BESIDE_NEVER, FREE, KNOWN, UNDER_NOT, WITHOUT_NO
 from .phrases import (
-    DEFINITE,
     DETERMINERS,
     INDEFINITE,
     NO_NOMINAL,
@@ -32,26 +31,29 @@ from .phrases import (
     Nominal,
     Phrase,
     Preposition,
+    join,
     preposition,
 )
 from .plans import (
     ASKED,
+    DATIVE_INDEFINITE,
     DATIVE_LAST,
     DATIVE_PRONOUN,
     FUSED_NEGATION,
     INVERTED,
     PLANS,
-    REFLEXIVE_FIRST,
+    PRONOUNS_FIRST,
     SUBJECT_FIRST,
     VERB_FINAL,
     assemble,
 )
-from .relatives import RelativeWriter
+from .relatives import CLOSING, RelativeWriter
 from .splits import DATIVE_OBJECT
-from .tenses import AMBIGUOUS, FREELY, PASTS, VOLUNTARY, WITH_NEVER, Tenses
+from .tenses import AMBIGUOUS, FREELY, OBLIGING, PASTS, VOLUNTARY, WITH_NEVER, Tenses
 
 _BY, _TO_WHOM = preposition("by", "von"), preposition("to", "")
-_CLOSED = (DETERMINERS["no"], DETERMINERS["theirs"])
+_NO, _EVERY = DETERMINERS["no"], DETERMINERS["every"]
+_CLOSED = (_NO, DETERMINERS["theirs"])
 """Determiners of noun phrases that take no relative clause: it would be unclear what it belongs to."""
 _FRAMES = (
     ("transitive",) * 34 + ("intransitive",) * 12 + ("passive",) * 11 + ("prepositional",) * 11 + ("dative",) * 8
@@ -85,6 +87,8 @@ class Writer(RelativeWriter):
         infinitive_of: int = -1,
         last: bool = False,
         timeless: bool = False,
+        positive: bool = False,
+        once: bool = False,
     ) -> Phrase:
         """One clause.
 
@@ -96,6 +100,8 @@ class Writer(RelativeWriter):
             infinitive_of: the person of the subject of an infinitive group, which has no subject itself.
             last: nothing follows in the sentence: an object may have a relative clause.
             timeless: no adverbial of time.
+            positive: no negation.
+            once: nothing that says how often.
         """
         random = self.random
         if infinitive_of >= 0:
@@ -114,21 +120,24 @@ class Writer(RelativeWriter):
             if frame == "self_moving" and tense in VOLUNTARY:
                 tense = PAST if tense in PASTS else PRESENT
         verb = self.draw_verb(frame, tense, order)
+        while tense == INFINITIVE and verb.subject_class == "animal":
+            verb = self.draw_verb(frame, tense, order)
         if tense == PROGRESSIVE and (order == VERB_FINAL or not verb.progressive):
             tense = PRESENT
         polarity = POSITIVE
         chance = random()
-        if chance < 0.14 and tense != INFINITIVE and (order != ASKED or opening is NOTHING):
-            polarity = NEVER if chance < 0.025 and tense in WITH_NEVER else NOT
+        if chance < 0.14 and tense != INFINITIVE and not positive and (order != ASKED or opening is NOTHING):
+            polarity = NEVER if chance < 0.025 and tense in WITH_NEVER and not once else NOT
+        without_no = positive or tense in OBLIGING
         if infinitive_of >= 0:
             subject = NO_NOMINAL
             person = infinitive_of
         else:
             subject = self.draw_subject(
                 verb.object_class if frame == "passive" else verb.subject_class,
-                polarity != POSITIVE,
-                tense == PAST and verb.english.base in AMBIGUOUS,
-                tense in PASTS,
+                KNOWN if polarity != POSITIVE else WITHOUT_NO if without_no else FREE,
+                singular=tense == PAST and verb.english.base in AMBIGUOUS,
+                past=tense in PASTS,
             )
             person = subject.person
         phrase = subject.phrase
@@ -138,35 +147,44 @@ class Writer(RelativeWriter):
             and order in (SUBJECT_FIRST, VERB_FINAL)
             and subject.determiner not in _CLOSED
         ):
-            phrase = self.add_relative(subject, closing=True)
-        return self._finish(order, opening, frame, verb, tense, polarity, subject, phrase, person, last, timeless)
+            relative = self.draw_relative(subject)
+            if relative is not NOTHING:
+                phrase = join(phrase, relative, CLOSING)
+        return self._finish(
+            order, opening, frame, verb, tense, polarity, subject, phrase, person, last, timeless, without_no, once
+        )
 
     def _finish(
         self, order: int, opening: Phrase, frame: str, verb: Verb, tense: int, polarity: int, subject: Nominal,
-        phrase: Phrase, person: int, last: bool, timeless: bool,
+        phrase: Phrase, person: int, last: bool, timeless: bool, without_no: bool, once: bool,
     ) -> Phrase:  # fmt: skip
         """Arguments and adjuncts, and all of it in order."""
         random = self.random
-        dative = direct = NO_NOMINAL
-        complement = manner = place = time = frequency = NOTHING
-        determiners = FREE if polarity == POSITIVE else UNDER_NOT if polarity == NOT else BESIDE_NEVER
+        dative = direct = governed = NO_NOMINAL
+        complement = adverbial = place = cause = time = frequency = relative = NOTHING
+        if polarity == POSITIVE:
+            scoped = without_no or subject.determiner is _NO or subject.determiner is _EVERY
+            determiners = known = WITHOUT_NO if scoped else FREE
+        else:
+            determiners, known = UNDER_NOT if polarity == NOT else BESIDE_NEVER, KNOWN
         if frame == "transitive":
-            direct = self.draw_object(verb.object_class, ACCUSATIVE, person, determiners)
+            direct = self.draw_object(verb, ACCUSATIVE, person, determiners)
         elif frame == "passive":
             if random() < 0.45:
-                agent = self.draw_nominal(verb.subject_class, DATIVE, FREE, -1, _BY)
-                direct = agent._replace(what=INDEFINITE)
+                agents = known if polarity == POSITIVE else WITHOUT_NO
+                direct = self.draw_nominal(verb.subject_class, DATIVE, agents, -1, _BY)._replace(what=INDEFINITE)
         elif frame == "dative":
-            dative = self.draw_object(verb.object_class, DATIVE, person, KNOWN if polarity else FREE, DATIVE_OBJECT)
+            dative = self.draw_object(verb, DATIVE, person, known, DATIVE_OBJECT)
         elif frame == "ditransitive":
-            dative = self.draw_object("human", DATIVE, person, KNOWN, DATIVE_OBJECT)
+            dative = self.draw_recipient(person)
             direct = self.draw_nominal(verb.object_class, ACCUSATIVE, determiners)
         elif frame == "ditransitive_to":
             dative = self.draw_nominal("human", DATIVE, KNOWN, -1, _TO_WHOM, DATIVE_OBJECT)
             direct = self.draw_nominal(verb.object_class, ACCUSATIVE, determiners)
         elif frame == "prepositional":
             case, before = _governed(verb)
-            complement = self.draw_nominal(verb.object_class, case, KNOWN if polarity else FREE, -1, before).phrase
+            governed = self.draw_nominal(verb.object_class, case, known, -1, before)
+            complement = governed.phrase
         elif frame == "motion":
             complement = self.draw_direction()
         elif frame == "travel":
@@ -176,45 +194,52 @@ class Writer(RelativeWriter):
         fused = direct.determiner is not None and direct.determiner.under_not
         if fused:
             polarity = NO
-        relative = last and frame == "transitive" and not fused and random() < 0.14
-        relative = relative and direct.noun is not None and direct.determiner not in _CLOSED
-        if relative:
-            complex_ = get_complex(verb, tense, person, polarity, COMPLEX_ORDER[order])
-            closing = bool(complex_.german[-1]) or (polarity != POSITIVE and direct.what == DEFINITE)
-            direct = direct._replace(phrase=self.add_relative(direct, closing=closing))
-        else:
-            if verb.stative:
-                pass  # what one knows or loves is not done somewhere or somehow
-            elif random() < 0.34 and frame not in _PLACED:
-                place = self.draw_place()
-            elif random() < 0.2:
-                manner = self._draw_manner(frame, verb)
+        modified = last and frame == "transitive" and polarity == POSITIVE and random() < 0.14
+        if modified and direct.noun is not None and direct.determiner not in _CLOSED:
+            relative = self.draw_relative(direct)
+        negative = (
+            subject.determiner is _NO
+            or dative.determiner is _NO
+            or direct.determiner is _NO
+            or governed.determiner is _NO
+        )
+        if verb.stative or relative is not NOTHING:
+            pass  # what one knows or loves is not done somewhere or somehow
+        elif random() < 0.34 and frame not in _PLACED:
+            adverbial, place, cause = self.draw_circumstance(verb.directed, frame == "passive")
+        elif random() < 0.2 and not (negative or fused):
+            adverbial = self._draw_manner(frame, verb)
         chance = random()
         if chance < 0.32:
             times = TIMES[tense]
-            if times and not timeless and not relative and polarity != NEVER:
+            if times and not timeless and relative is NOTHING and polarity != NEVER:
                 time = times[int(random() * len(times))]
-                if polarity != POSITIVE and time in HABITS:
+                if (polarity != POSITIVE or negative or once) and time in HABITS:
                     time = times[0]  # "every day" and "not" would not mean the same in both orders
                 fronted = chance < 0.12 and order == SUBJECT_FIRST and opening is NOTHING
                 if fronted and phrase is subject.phrase:
                     order, opening, time = INVERTED, time, NOTHING
-        elif chance < 0.42 and polarity == POSITIVE and order != ASKED and FREQUENCIES.get(tense):
-            frequency = self.pick(FREQUENCIES[tense])
+        elif chance < 0.42 and polarity == POSITIVE and order != ASKED and not (negative or once):
+            adverbs = FREQUENCIES.get(tense)
+            frequency = self.pick(adverbs) if adverbs else NOTHING
         complex_ = get_complex(verb, tense, person, polarity, COMPLEX_ORDER[order])
         flags = 0
         if dative.what == PRONOUN:
             flags = DATIVE_PRONOUN
+        elif dative.what == INDEFINITE:
+            flags = DATIVE_INDEFINITE
         if frame == "ditransitive_to":
             flags |= DATIVE_LAST
-        if verb.reflexive and subject.what != PRONOUN:
-            flags |= REFLEXIVE_FIRST
+        if subject.what != PRONOUN:
+            flags |= PRONOUNS_FIRST
         if fused:
             flags |= FUSED_NEGATION
         plan = PLANS[order][direct.what][flags]
-        return assemble(
-            plan, complex_, opening, phrase, dative.phrase, direct.phrase, complement, manner, place, time, frequency
-        )
+        clause = assemble(
+            plan, complex_, opening, phrase, dative.phrase, direct.phrase, complement, adverbial, place, cause, time,
+            frequency,
+        )  # fmt: skip
+        return clause if relative is NOTHING else join(clause, relative)
 
     def _draw_manner(self, frame: str, verb: Verb) -> Phrase:
         if frame in {"intransitive", "self_moving"}:

@@ -7,8 +7,9 @@ finite verb stands at the end too. The German tense is a function of the English
 
 from __future__ import annotations
 
-from functools import cache
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 from .german import AUXILIARIES, REFLEXIVE
 from .lexicon import Tokens, Verb
@@ -53,10 +54,10 @@ class Word(NamedTuple):
     part: str
 
 
-# Parts. English: verb v, particle t, auxiliary a, second auxiliary b, *do* d, *be* of the progressive g, *to* o,
-# negation n, *cannot* c. German: verb v, prefix x, auxiliary a, second auxiliary b, reflexive r, *gerade* e, *zu* z,
-# negation n.
-_SURE = {("v", "v"), ("a", "a"), ("b", "b"), ("n", "n"), ("o", "z"), ("c", "a"), ("c", "n")}
+# Parts. English: verb v, particle t, particle with the meaning of the verb s, auxiliary a, second auxiliary b, *do* d,
+# *be* of the progressive g, *to* o, negation n, *cannot* c. German: verb v, prefix x, auxiliary a, second auxiliary b,
+# reflexive r, *gerade* e, *zu* z, negation n.
+_SURE = {("v", "v"), ("s", "v"), ("a", "a"), ("b", "b"), ("n", "n"), ("o", "z"), ("c", "a"), ("c", "n")}
 _POSSIBLE = {("g", "v"), ("g", "e"), ("v", "r"), ("o", "v")}
 
 
@@ -71,12 +72,35 @@ class Group(NamedTuple):
 class Complex(NamedTuple):
     """The English pieces (auxiliary, negation, main verb) and German ones (finite, reflexive, adverb, negation, end).
 
-    ``groups`` are the links between them. ``mask`` has a bit for each piece that is not empty, English ones first.
+    ``mask`` has a bit for each piece that is not empty, English ones first. ``pattern`` and ``verb`` are what
+    it was made from.
     """
 
-    english: tuple[Tokens, ...]
-    german: tuple[Tokens, ...]
-    groups: tuple[Group, ...]
+    english: tuple[str, ...]
+    german: tuple[str, ...]
+    mask: int
+    verb: Verb
+    pattern: Pattern
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The links between the pieces."""
+        return _link_parts(*["".join([word.part for word in piece]) for piece in self.pattern.pieces])
+
+    def spell(self) -> tuple[Tokens, ...]:
+        """The words of all pieces, English ones first."""
+        forms = _forms(self.verb)
+        return tuple(tuple((forms.get(text, text), tag) for text, tag, _ in piece) for piece in self.pattern.pieces)
+
+
+class Pattern(NamedTuple):
+    """The make-up of a complex: its pieces, with names in place of verb forms.
+
+    ``texts`` are the pieces without tags: in one where no form of the verb is among the words.
+    """
+
+    pieces: tuple[list[Word], ...]
+    texts: tuple[str | list[str], ...]
     mask: int
 
 
@@ -94,7 +118,8 @@ class _Traits(NamedTuple):
 
     being: bool
     tag: str
-    tail: tuple[str, ...]
+    tail: tuple[tuple[str, str], ...]
+    """Tags and parts of the fixed particles."""
     prefix: bool
     reflexive: bool
     sein: bool
@@ -115,6 +140,8 @@ def _forms(verb: Verb) -> dict[str, str]:
         "<Participle>": german.participle,
         "<zu-Infinitive>": german.to_infinitive[-1],
     }
+    for index, word in enumerate(english.tail):
+        forms[f"<tail {index}>"] = word
     for person in range(6):
         forms[f"<Present {person}>"] = german.present[person]
         forms[f"<Past {person}>"] = german.past[person]
@@ -123,31 +150,34 @@ def _forms(verb: Verb) -> dict[str, str]:
     return forms
 
 
-def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Complex:
-    traits = _Traits(
+@cache
+def _traits(verb: Verb) -> _Traits:
+    return _Traits(
         verb.frame in {"copula", "existential"},
         "AUX" if verb.frame == "copula" else "VERB",
-        verb.english.tail,
+        tuple((_TAIL_TAGS.get(word, "ADP"), "s" if word == "asleep" else "t") for word in verb.english.tail),
         bool(verb.conjugation.prefix),
         verb.reflexive,
         verb.sein,
     )
-    pieces, groups = _make_pattern(traits, tense, person, polarity, order)
-    filled = tuple([_fill(verb, piece) if piece else () for piece in pieces])
-    return Complex(filled[:3], filled[3:], groups, sum(1 << index for index, piece in enumerate(pieces) if piece))
 
 
-@cache
-def _fill(verb: Verb, piece: Tokens) -> Tokens:
-    """Remembered, so that complexes share their pieces and the processor finds them in its caches."""
+def _build(verb: Verb, tense: int, person: int, polarity: int, order: int) -> Complex:
+    pattern = _make_pattern(_traits(verb), tense, person, polarity, order)
     forms = _forms(verb)
-    return tuple([(forms.get(text, text), tag) for text, tag in piece])
+    texts = tuple([
+        text if isinstance(text, str) else " ".join([forms.get(word, word) for word in text]) for text in pattern.texts
+    ])  # fmt: skip
+    return _make_complex((texts[:3], texts[3:], pattern.mask, verb, pattern))
+
+
+_make_complex: Callable[[Any], Complex] = partial(tuple.__new__, Complex)
 
 
 def _english(traits: _Traits, tense: int, person: int, support: bool) -> tuple[list[Word], list[Word]]:
     """The operator, before *not*, and the rest."""
     copula, tag = traits.being, traits.tag
-    tail = [Word(word, _TAIL_TAGS.get(word, "ADP"), "t") for word in traits.tail]
+    tail = [Word(f"<tail {index}>", tag, part) for index, (tag, part) in enumerate(traits.tail)]
     third = person == 2
 
     def main(text: str) -> list[Word]:
@@ -225,15 +255,13 @@ def _german(traits: _Traits, tense: int, person: int, forbidden: bool) -> tuple[
     names[WOULD_LIKE] = "möchten"
     name = names.get(tense) or _MODAL_WORDS[tense][1]
     if forbidden and name == "müssen" and tense != HAVE_TO:
-        name = "dürfen"  # what one must not do, "darf man nicht"
+        name = "dürfen"  # what one must not do, "darf man nicht"; but "muss man nicht ...?"
     return auxiliary(name), passive if tense in {PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD} else [infinitive]
 
 
 @cache
-def _make_pattern(
-    traits: _Traits, tense: int, person: int, polarity: int, order: int
-) -> tuple[tuple[Tokens, ...], tuple[Group, ...]]:
-    """The pieces of a complex with names of verb forms in them, and the links."""
+def _make_pattern(traits: _Traits, tense: int, person: int, polarity: int, order: int) -> Pattern:
+    """The pattern of all complexes with these traits and choices."""
     negated = polarity in {NOT, NO}
     operator, rest = _english(traits, tense, person, support=negated or order == QUESTION)
     negation = [Word("never" if polarity == NEVER else "not", "ADV" if polarity == NEVER else "PART", "n")]
@@ -250,7 +278,7 @@ def _make_pattern(
     if tense == INFINITIVE:
         end = [*([] if traits.prefix else [Word("zu", "PART", "z")]), Word("<zu-Infinitive>", traits.tag, "v")]
     else:
-        word, end = _german(traits, tense, person, negated)
+        word, end = _german(traits, tense, person, forbidden=negated and order != QUESTION)
         if order != FINAL:
             finite = [word]
         elif end and end[-1].part == "x":
@@ -259,14 +287,10 @@ def _make_pattern(
             end = [*end, word]
     reflexive = [Word(REFLEXIVE[person], "PRON", "r")] if traits.reflexive else []
     adverb = [Word("gerade", "ADV", "e")] if tense == PROGRESSIVE else []
-    english_pieces = (operator, negation, rest)
-    german_pieces = (finite, reflexive, adverb, german_negation, end)
-    tokens = [tuple((word.text, word.tag) for word in piece) for piece in (*english_pieces, *german_pieces)]
-    return tuple(tokens), _link(english_pieces, german_pieces)
-
-
-def _link(english: tuple[list[Word], ...], german: tuple[list[Word], ...]) -> tuple[Group, ...]:
-    return _link_parts(*["".join([word.part for word in piece]) for piece in (*english, *german)])
+    pieces = (operator, negation, rest, finite, reflexive, adverb, german_negation, end)
+    words = [[word.text for word in piece] for piece in pieces]
+    texts = tuple([some if "<" in "".join(some) else " ".join(some) for some in words])
+    return Pattern(pieces, texts, sum([1 << index for index, piece in enumerate(pieces) if piece]))
 
 
 @cache
@@ -274,7 +298,7 @@ def _link_parts(*pieces: str) -> tuple[Group, ...]:
     """The links between the three English and five German pieces that consist of these parts."""
     english, german = pieces[:3], pieces[3:]
     parts = set("".join(german))
-    particle = "t" in "".join(english)
+    particle = bool({"s", "t"} & set("".join(english)))
     found: list[Group] = []
     for e, own in enumerate(english):
         for d, foreign in enumerate(german):

@@ -25,6 +25,10 @@ _KINDS = {"own": 0, "public": 2, "kin": 4, "mass": 6}
 _PUBLIC = frozenset({"person", "building", "outdoors", "spot", "plant"})
 _ONLY = frozenset({"mother", "father", "boss"})
 """People have one of them: *the mothers*, but not *my mothers*."""
+_ADJECTIVAL = frozenset({"old_town", "red_wine", "main_street", "front_door"})
+"""Compounds whose first word is an adjective."""
+_PREPOSITIONS = frozenset({"for", "to"})
+"""Last words of fixed verbs that are no particles: *look for him*, but *pick him up*."""
 
 
 class Noun:
@@ -35,8 +39,8 @@ class Noun:
     """
 
     __slots__ = (
-        "adjectives", "an", "cls", "english", "english_tokens", "entries", "gender", "german", "german_tokens", "human",
-        "key", "kinds", "mass",
+        "adjectives", "an", "cls", "english", "english_texts", "english_tokens", "entries", "gender", "german",
+        "german_tokens", "human", "key", "kinds", "mass",
     )  # fmt: skip
 
     def __init__(self, cls: str, line: str) -> None:
@@ -53,7 +57,9 @@ class Noun:
         self.german = decline_noun(word, genitive, many)
         one = tuple(singular.split("_"))
         self.english = (one, tuple(plural.split("_")) if plural else (*one[:-1], with_s(one[-1])))
-        self.english_tokens = tuple(tuple((word, "NOUN") for word in words) for words in self.english)
+        tags = ("ADJ", "NOUN") if singular in _ADJECTIVAL else ("NOUN",) * len(one)
+        self.english_tokens = tuple(tuple(zip(words, tags, strict=False)) for words in self.english)  # "-"
+        self.english_texts = tuple(" ".join(words) for words in self.english)
         self.german_tokens = tuple(tuple(((word, "NOUN"),) for word in forms) for forms in self.german)
         self.an = takes_an(one[0])
         self.adjectives: tuple[Adjective, ...] = ()
@@ -67,7 +73,10 @@ class Noun:
 class Adjective:
     """One adjective; ``german`` holds the attributive form for each ending."""
 
-    __slots__ = ("an", "comparative", "domains", "english", "german", "german_comparative", "predicative", "token")
+    __slots__ = (
+        "an", "comparative", "domains", "english", "german", "german_comparative", "predicative", "token",
+        "with_article",
+    )  # fmt: skip
 
     def __init__(self, line: str) -> None:
         left, right, self.domains = (side.strip() for side in line.split("|"))
@@ -80,14 +89,19 @@ class Adjective:
         self.comparative: Words = (comparative,) if comparative else ("more", self.english)
         self.german_comparative = "" if german_comparative == "-" else german_comparative
         self.an = takes_an(self.english)
+        self.with_article = f"an {self.english}" if self.an else f"a {self.english}"
 
 
 class Verb:
-    """One verb in one frame. ``forms`` remembers the verb complexes that were built."""
+    """One verb in one frame.
+
+    ``particle``: it ends in one, before which a pronoun would have to stand. ``forms`` remembers the verb complexes
+    that were built.
+    """
 
     __slots__ = (
-        "case", "conjugation", "english", "forms", "frame", "key", "object_class", "passive", "preposition",
-        "progressive", "reflexive", "sein", "stative", "subject_class",
+        "case", "conjugation", "directed", "english", "forms", "frame", "key", "object_class", "particle", "passive",
+        "preposition", "progressive", "reflexive", "sein", "stative", "subject_class",
     )  # fmt: skip
 
     def __init__(self, frame: str, line: str) -> None:
@@ -110,6 +124,8 @@ class Verb:
         self.stative = "st" in marks
         self.progressive = not marks & {"st", "mo"}
         self.passive = frame == "transitive" and "np" not in marks
+        self.directed = "di" in marks
+        self.particle = bool(self.english.tail) and self.english.tail[-1] not in _PREPOSITIONS
         self.forms: dict[int, Complex] = {}
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from .closed import AND, NAMES, POSSESSORS, PRONOUNS
-from .german import ACCUSATIVE, GENITIVE, NOMINATIVE
-from .lexicon import Adjective, Noun
+from .german import ACCUSATIVE, DATIVE, GENITIVE, NOMINATIVE
+from .lexicon import Adjective, Noun, Verb
 from .phrases import (
     DEFINITE,
     DETERMINERS,
@@ -25,7 +25,8 @@ from .phrases import (
     preposition,
 )
 from .pools import ANY, Pools
-from .splits import PLURAL_OBJECT, POSSESSOR
+from .spelling import Spelled, Spelling
+from .splits import DATIVE_OBJECT, PLURAL_OBJECT, POSSESSOR
 
 T = TypeVar("T")
 Choice = tuple[tuple[Determiner, ...], ...]
@@ -58,6 +59,8 @@ FREE = choose(
     "4*the this 5*bare my your his her",
 )
 """Anything: *every*, *no* and the like only where nothing else is negated."""
+WITHOUT_NO: Choice = tuple(tuple(one for one in some if one is not DETERMINERS["no"]) for some in FREE)
+"""Anything but *no*: beside another negation, or where none makes sense."""
 KNOWN = choose(
     f"8*the 2*this {_OWN}", f"8*the 2*this {_OWN}", "20*the 6*this", "20*the 6*this", _OWN, _OWN,
     "4*the this my your his her",
@@ -74,12 +77,23 @@ _OWNER, _KIN_OWNER, _WHOLE = _read("2*the this a"), _read(_OWN), _read("5*the th
 _THE, _THEIRS, _BARE = DETERMINERS["the"], DETERMINERS["theirs"], DETERMINERS["bare"]
 _OF = preposition("of", "")
 _OWNED = frozenset({
-    "object", "device", "container", "tool", "document", "paper", "clothing", "vehicle", "furniture", "food", "dish",
-    "pastry", "drink", "side", "opening", "room", "tale", "topic",
+    "object", "device", "container", "tool", "document", "paper", "clothing", "headgear", "vehicle", "furniture",
+    "food", "dish", "pastry", "drink", "side", "opening", "room", "tale", "topic",
 })  # fmt: skip
 """Classes of what somebody may own."""
 _PARTS = frozenset({"part", "measure"})
 """Classes of what something has."""
+
+
+class _Possessive(NamedTuple):
+    """The spelling of an owner."""
+
+    owner: Spelling
+
+    def spell(self) -> Spelled:
+        """With *'s* at its last English word."""
+        english, german, links = self.owner.spell()
+        return Spelled((*english[:-1], (english[-1][0] + "'s", "NOUN")), german, links)
 
 
 class Drawer:
@@ -159,17 +173,20 @@ class Drawer:
         else:
             owner = self.draw_noun("human", POSSESSOR)
             determiner = self.pick(_KIN_OWNER if owner.cls == "kin" else _OWNER)
-            english, german, links = noun_phrase(owner, 0, determiner, GENITIVE, self.draw_adjective(owner, 0.1))
-            owner_phrase = Phrase((*english[:-1], (english[-1][0] + "'s", "NOUN")), german, links)
-            phrase = join_crosswise(owner_phrase, noun_phrase(noun, number, _THEIRS, case, adjective))
+            whose = noun_phrase(owner, 0, determiner, GENITIVE, self.draw_adjective(owner, 0.1))
+            whose = Phrase(whose.english + "'s", whose.german, _Possessive(whose.spelling))
+            phrase = join_crosswise(whose, noun_phrase(noun, number, _THEIRS, case, adjective))
         return Nominal(phrase, 5 if number else 2, DEFINITE, noun, number, _THEIRS)
 
-    def draw_subject(self, cls: str, known: bool = False, singular: bool = False, past: bool = False) -> Nominal:
+    def draw_subject(
+        self, cls: str, determiners: Choice = KNOWN, *, singular: bool = False, past: bool = False
+    ) -> Nominal:
         """A subject.
 
         Args:
             cls: a class of nouns; people may be pronouns and names.
-            known: no *every*, *no*, *many*: they and a negation would not mean the same in both languages.
+            determiners: to draw from; with a negation `KNOWN`, for it and *every*, *no*, *many* would not mean the same
+                in both languages.
             singular: third person singular, because the verb form is ambiguous otherwise (*read*, *cut*).
             past: no *you*, whose German past is stilted.
         """
@@ -182,7 +199,6 @@ class Drawer:
                 if (person == 2 or not singular) and not (past and person == 1):
                     return nominal
             return NAMES[int(random() * len(NAMES))]
-        determiners = KNOWN if known else FREE
         if chance > 0.97 and not singular and cls in _PEOPLE:
             first = self.draw_nominal("human", NOMINATIVE, KNOWN, 0)
             second = self.draw_nominal("human", NOMINATIVE, KNOWN, 0)
@@ -190,18 +206,29 @@ class Drawer:
                 return Nominal(join(first.phrase, AND, second.phrase), 5, DEFINITE)
         return self.draw_nominal(cls, NOMINATIVE, determiners, 0 if singular else -1)
 
-    def draw_object(self, cls: str, case: int, subject: int, determiners: Choice = FREE, role: str = ANY) -> Nominal:
+    def draw_object(self, verb: Verb, case: int, subject: int, determiners: Choice = FREE, role: str = ANY) -> Nominal:
         """An object without preposition; ``subject`` is the person of the subject, which a pronoun must not repeat."""
+        cls = verb.object_class
         if cls in _PEOPLE:
-            chance = self.random()
-            if chance < 0.2:
-                nominal = PRONOUNS[int(self.random() * 6)][case]
-                person = nominal.person
-                if person != subject and person + subject != 3:
-                    return nominal
-            if chance < 0.27:
-                return self.pick(NAMES)
+            person = self._draw_person(case, subject, pronouns=not verb.particle)
+            if person is not None:
+                return person
         return self.draw_nominal(cls, case, determiners, -1, NO_PREPOSITION, role)
+
+    def draw_recipient(self, subject: int) -> Nominal:
+        """A dative object beside another object."""
+        person = self._draw_person(DATIVE, subject)
+        return person or self.draw_nominal("human", DATIVE, KNOWN, -1, NO_PREPOSITION, DATIVE_OBJECT)
+
+    def _draw_person(self, case: int, subject: int, *, pronouns: bool = True) -> Nominal | None:
+        """A pronoun or a name, or neither."""
+        chance = self.random()
+        if chance < 0.2 and pronouns:
+            nominal = PRONOUNS[int(self.random() * 6)][case]
+            person = nominal.person
+            if person != subject and person + subject != 3:
+                return nominal
+        return self.pick(NAMES) if chance < 0.27 else None
 
 
 _PEOPLE = frozenset({"human", "being"})

@@ -130,7 +130,6 @@ NOUNS: dict[str, str] = {
         coat | m Mantel -s Mäntel
         dress | n Kleid -es Kleider
         shirt | n Hemd -es Hemden
-        hat | m Hut -es Hüte
         jacket | f Jacke - Jacken
         shoe | m Schuh -s Schuhe
         skirt | m Rock -es Röcke
@@ -139,6 +138,9 @@ NOUNS: dict[str, str] = {
         summer_dress | n Sommerkleid -es Sommerkleider
         leather_jacket | f Lederjacke - Lederjacken
         rain_jacket | f Regenjacke - Regenjacken
+    """,
+    "headgear": """
+        hat | m Hut -es Hüte
     """,
     "vehicle": """
         car | n Auto -s Autos
@@ -195,6 +197,7 @@ NOUNS: dict[str, str] = {
         wedding_ring | m Ehering -s Eheringe
         mirror | m Spiegel -s Spiegel
         candle | f Kerze - Kerzen
+        gift | n Geschenk -s Geschenke
     """,
     "device": """
         lamp | f Lampe - Lampen
@@ -209,7 +212,6 @@ NOUNS: dict[str, str] = {
         bag | f Tasche - Taschen
         box | f Kiste - Kisten
         suitcase | m Koffer -s Koffer
-        gift | n Geschenk -s Geschenke
         school_bag | f Schultasche - Schultaschen
     """,
     "tool": """
@@ -306,13 +308,15 @@ NOUNS: dict[str, str] = {
         apple_tree | m Apfelbaum -s Apfelbäume
         bush | m Busch -es Büsche
     """,
-    "event": """
-        lesson | f Unterrichtsstunde - Unterrichtsstunden
+    "journey": """
+        trip | f Reise - Reisen
         class_trip | m Klassenausflug -s Klassenausflüge
+    """,
+    "occasion": """
+        lesson | f Unterrichtsstunde - Unterrichtsstunden
         concert | n Konzert -s Konzerte
         party | f Feier - Feiern
         meeting | f Besprechung - Besprechungen
-        trip | f Reise - Reisen
         exam | f Prüfung - Prüfungen
         wedding | f Hochzeit - Hochzeiten
         game | n Spiel -s Spiele
@@ -359,9 +363,13 @@ UNIONS: dict[str, tuple[str, ...]] = {
     "traffic": ("vehicle", "transport"),
     "readable": ("document", "paper"),
     "small": ("object", "container", "tool", "document", "paper"),
-    "thing": ("object", "container", "device", "tool", "document", "paper", "clothing"),
-    "goods": ("object", "container", "device", "document", "clothing", "vehicle", "furniture", "tool", "pastry"),
-    "belonging": ("object", "device", "document", "clothing", "vehicle"),
+    "thing": ("object", "container", "device", "tool", "document", "paper", "clothing", "headgear"),
+    "goods": (
+        "object", "container", "device", "document", "clothing", "headgear", "vehicle", "furniture", "tool", "pastry",
+    ),
+    "belonging": ("object", "device", "document", "clothing", "headgear", "vehicle"),
+    "wearable": ("clothing", "headgear"),
+    "event": ("occasion", "journey"),
     "visible": ("person", "kin", "animal", "vehicle", "transport", "object", "building", "plant"),
     "machine": ("vehicle", "transport", "device"),
     "washable": ("clothing", "vehicle"),
@@ -369,12 +377,12 @@ UNIONS: dict[str, tuple[str, ...]] = {
     "inside": ("building", "room", "outdoors"),
     "home": ("building", "outdoors"),
     "sight": ("building", "outdoors", "spot"),
-    "subject_matter": ("topic", "tale", "event"),
+    "subject_matter": ("topic", "tale", "occasion", "journey"),
     "account": ("topic", "tale"),
     "portrait": ("animal", "building", "plant", "person"),
     "rentable": ("room", "vehicle"),
     "admired": ("building", "kin", "person", "plant"),
     "feature": ("part", "measure"),
     "whole": ("building", "vehicle", "transport", "furniture"),
-}
+}  # fmt: skip
 """Classes that verbs and prepositions ask for and that are made of several others."""

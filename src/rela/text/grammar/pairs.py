@@ -10,9 +10,10 @@ from typing import Final
 from zlib import adler32, crc32
 
 from .lexicon import Tokens
-from .links import Links, decode, encode, work_out
+from .links import decode, encode
 from .pools import get_pools
 from .sentences import Author
+from .spelling import Spelled, Spelling
 from .splits import NUM_PARTS, PARTS_OF_SPLITS, SPLITS, Combination
 
 _CHUNK: Final = 256
@@ -24,32 +25,37 @@ class GrammarPair:
     The text is there at once; words, tags and links are worked out when they are asked for.
     """
 
-    __slots__ = ("_english", "_german", "_links", "_mark", "source", "target")
+    __slots__ = ("_mark", "_spelling", "source", "target")
 
-    def __init__(self, source: str, target: str, english: Tokens, german: Tokens, links: Links, mark: str) -> None:
+    def __init__(self, source: str, target: str, spelling: Spelling, mark: str) -> None:
         self.source = source
         self.target = target
-        self._english, self._german, self._links, self._mark = english, german, links, mark
+        self._spelling, self._mark = spelling, mark
+
+    def _spell(self) -> Spelled:
+        """Remembered."""
+        spelled = self._spelling = self._spelling.spell()
+        return spelled
 
     @property
     def source_words(self) -> tuple[str, ...]:
         """The English words, marks among them."""
-        return _words(self._english, self._mark)
+        return _words(self._spell().english, self._mark)
 
     @property
     def target_words(self) -> tuple[str, ...]:
         """The German words, marks among them."""
-        return _words(self._german, self._mark)
+        return _words(self._spell().german, self._mark)
 
     @property
     def source_tags(self) -> tuple[str, ...]:
         """A universal part of speech for each English word."""
-        return (*(tag for _, tag in self._english), "PUNCT")
+        return (*(tag for _, tag in self._spell().english), "PUNCT")
 
     @property
     def target_tags(self) -> tuple[str, ...]:
         """A universal part of speech for each German word."""
-        return (*(tag for _, tag in self._german), "PUNCT")
+        return (*(tag for _, tag in self._spell().german), "PUNCT")
 
     @property
     def sure(self) -> tuple[tuple[int, int], ...]:
@@ -62,7 +68,8 @@ class GrammarPair:
         return self._decode()[1]
 
     def _decode(self) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
-        return decode(work_out(self._links), encode(len(self._english), len(self._german)))
+        english, german, links = self._spell()
+        return decode(links, encode(len(english), len(german)))
 
     def _key(self) -> tuple[object, ...]:
         return self.source, self.target, self.source_tags, self.target_tags, *self._decode()
@@ -78,7 +85,8 @@ class GrammarPair:
 
 
 def _words(tokens: Tokens, mark: str) -> tuple[str, ...]:
-    return _capitals[tokens[0][0]], *(word for word, _ in tokens[1:]), mark
+    first = tokens[0][0]
+    return first[0].upper() + first[1:], *(word for word, _ in tokens[1:]), mark
 
 
 def generate(split: str = "train", *, seed: int = 1, count: int) -> Iterator[GrammarPair]:
@@ -124,24 +132,13 @@ def _make_author(split: str, seed: int, count: int) -> Author:
     return Author(Random(f"{split}:{seed}").random, get_pools(split == "test-compositional"))
 
 
-class _Capitals(dict[str, str]):
-    """Words with a capital, remembered."""
-
-    def __missing__(self, word: str) -> str:
-        self[word] = capital = word[0].upper() + word[1:]
-        return capital
-
-
-_capitals = _Capitals()
-
-
 def _stream(author: Author, split: str, count: int) -> Iterator[GrammarPair]:
     write, used = author.write, author.used
     held_out = author.pools.held_out
     parts = PARTS_OF_SPLITS.get(split)
     seen: set[int] = set()
     while count:
-        (english, german, links), mark = write()
+        (english, german, spelling), mark = write()
         source = _write_text(english, mark)
         data = source.encode()
         checksum = crc32(data)
@@ -155,11 +152,9 @@ def _stream(author: Author, split: str, count: int) -> Iterator[GrammarPair]:
             continue
         seen.add(digest)
         count -= 1
-        yield GrammarPair(source, _write_text(german, mark), english, german, links, mark)
+        yield GrammarPair(source, _write_text(german, mark), spelling, mark)
 
 
-def _write_text(tokens: Tokens, mark: str) -> str:
-    words = [word for word, _ in tokens]
-    words[0] = _capitals[words[0]]
-    text = " ".join(words) + mark
+def _write_text(text: str, mark: str) -> str:
+    text = text[0].upper() + text[1:] + mark
     return text.replace(" ,", ",") if "," in text else text

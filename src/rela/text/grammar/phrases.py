@@ -1,4 +1,4 @@
-"""Phrases: words with their tags on both sides, and links. Noun phrases are built on first use and remembered."""
+"""Phrases: text on both sides, and a way to words, tags and links. Noun phrases are built once and remembered."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 
 from .german import CONTRACTIONS, MIXED, NOMINATIVE, STRONG, WEAK, decline_determiner
 from .lexicon import Adjective, Noun, Tokens
-from .links import Links, Moved, encode, read_links
+from .links import encode, read_links
+from .spelling import Crossed, Joined, Spelled, Spelling
 
 
 class Phrase(NamedTuple):
-    """A finished stretch of words, each with its tag, and the links between the two sides as numbers, see `links`."""
+    """A finished stretch of text on both sides; its marks stand between blanks, too."""
 
-    english: Tokens
-    german: Tokens
-    links: Links
+    english: str
+    german: str
+    spelling: Spelling
 
 
 make_phrase: Callable[[Any], Phrase] = partial(tuple.__new__, Phrase)
@@ -107,21 +108,56 @@ class Nominal(NamedTuple):
 
 
 make_nominal: Callable[[Any], Nominal] = partial(tuple.__new__, Nominal)
-NO_NOMINAL = Nominal(Phrase((), (), ()), 2, DEFINITE)
+NO_NOMINAL = Nominal(Phrase("", "", Spelled((), (), ())), 2, DEFINITE)
 
 
 class Entry(NamedTuple):
-    """A noun with determiner and preposition: without adjective, and ready to take one."""
+    """A noun with determiner and preposition: without adjective, and ready to take one.
+
+    ``front`` comes before the adjective; ``english`` and ``german`` are the texts of the noun after it.
+    """
 
     plain: Nominal
-    english_front: Tokens
-    english_noun: Tokens
-    german_front: Tokens
-    german_noun: Tokens
+    front: _Front
+    english: str
+    german: str
     ending: str
-    links: tuple[int, ...]
-    article: bool
-    """The English front ends in *a* or *an*."""
+
+
+class _Spelling(NamedTuple):
+    """The spelling of a noun phrase."""
+
+    front: _Front
+    noun: Noun
+    number: int
+    case: int
+
+    def spell(self) -> Spelled:
+        """Front and noun."""
+        front, noun = self.front, self.noun
+        english, german = noun.english_tokens[self.number], noun.german_tokens[self.number][self.case]
+        links = _link(front.english_parts + "n" * len(english), front.german_parts + "n")
+        return Spelled(front.english + english, front.german + german, links)
+
+    def spell_with(self, adjective: Adjective, ending: str) -> Spelled:
+        """The adjective between front and noun."""
+        own, foreign = self.front, adjective.german[ending]
+        english, german = self.noun.english_tokens[self.number], self.noun.german_tokens[self.number][self.case]
+        front = (*own.english[:-1], _AN if adjective.an else _A) if own.article else own.english
+        links = _link(f"{own.english_parts}a{'n' * len(english)}", own.german_parts + "an")
+        return Spelled((*front, adjective.token, *english), (*own.german, foreign, *german), links)
+
+
+class _Described(NamedTuple):
+    """The spelling of a noun phrase with an adjective."""
+
+    plain: _Spelling
+    adjective: Adjective
+    ending: str
+
+    def spell(self) -> Spelled:
+        """The adjective between front and noun."""
+        return self.plain.spell_with(self.adjective, self.ending)
 
 
 def get_entry(noun: Noun, number: int, determiner: Determiner, case: int, before: Preposition) -> Entry:
@@ -138,12 +174,15 @@ _A, _AN = ("a", "DET"), ("an", "DET")
 
 def add_adjective(entry: Entry, adjective: Adjective) -> Phrase:
     """The noun phrase of an entry with an adjective in it."""
-    _, front, english_noun, german_front, german_noun, ending, links, article = entry
-    if article:
-        front = (*front[:-1], _AN if adjective.an else _A)
+    plain, front, english, german, ending = entry
     return make_phrase((
-        (*front, adjective.token, *english_noun), (*german_front, adjective.german[ending], *german_noun), links,
+        f"{front.before_adjective}{adjective.with_article if front.article else adjective.english} {english}",
+        f"{front.german_text}{adjective.german[ending][0]} {german}",
+        _make_described((plain.phrase.spelling, adjective, ending)),
     ))  # fmt: skip
+
+
+_make_described: Callable[[Any], _Described] = partial(tuple.__new__, _Described)
 
 
 def noun_phrase(
@@ -171,6 +210,15 @@ class _Front(NamedTuple):
     english_parts: str
     german_parts: str
     article: bool
+    """The English front ends in *a* or *an*."""
+    english_text: str
+    german_text: str
+    before_adjective: str
+    """The English text without such an article: the adjective decides about it."""
+
+
+_TAGS = {"front": "NOUN", "next": "ADV"}
+"""Words of English prepositions that are no prepositions themselves."""
 
 
 @cache
@@ -183,7 +231,7 @@ def _make_front(determiner: Determiner, number: int, gender: int, case: int, bef
     if article and an:
         english_word = "an"
     own, foreign = before.english.split(), before.german.split()
-    english, english_parts = [(word, "ADP") for word in own], "p" * len(own)
+    english, english_parts = [(word, _TAGS.get(word, "ADP")) for word in own], "p" * len(own)
     german, german_parts = [(word, "ADP") for word in foreign], "p" * len(foreign)
     if english_word:
         english.append((english_word, determiner.tag))
@@ -193,25 +241,20 @@ def _make_front(determiner: Determiner, number: int, gender: int, case: int, bef
     elif german_word:
         german.append((german_word, determiner.tag))
         german_parts += "d"
-    return _Front(tuple(english), tuple(german), english_parts, german_parts, article)
+    texts = [
+        "".join([word + " " for word, _ in side]) for side in (english, german, english[:-1] if article else english)
+    ]
+    return _Front(tuple(english), tuple(german), english_parts, german_parts, article, *texts)
 
 
 def _enter(noun: Noun, number: int, determiner: Determiner, case: int, before: Preposition) -> Entry:
     gender = noun.agreement(number)
-    english, german, own, foreign, article = _make_front(determiner, number, gender, case, before, noun.an)
-    english_noun, german_noun = noun.english_tokens[number], noun.german_tokens[number][case]
-    parts = "n" * len(english_noun)
-    plain = Phrase(english + english_noun, german + german_noun, _link(own + parts, foreign + "n"))
-    return Entry(
-        Nominal(plain, 5 if number else 2, determiner.what, noun, number, determiner),
-        english,
-        english_noun,
-        german,
-        german_noun,
-        determiner.endings[case][gender],
-        _link(f"{own}a{parts}", foreign + "an"),
-        article,
-    )
+    front = _make_front(determiner, number, gender, case, before, noun.an)
+    english, german = noun.english_texts[number], noun.german[number][case]
+    spelling = _Spelling(front, noun, number, case)
+    plain = make_phrase((front.english_text + english, front.german_text + german, spelling))
+    nominal = make_nominal((plain, 5 if number else 2, determiner.what, noun, number, determiner))
+    return Entry(nominal, front, english, german, determiner.endings[case][gender])
 
 
 _LINKS = {
@@ -240,24 +283,22 @@ def fixed(english: str, german: str, tags: str, german_tags: str, sure: str = ""
     """A phrase that does not inflect; links as ``i-j`` between blanks."""
     own = tuple(zip(english.split(), tags.split(), strict=True))
     foreign = tuple(zip(german.split(), german_tags.split(), strict=True))
-    return Phrase(own, foreign, read_links(sure, possible))
+    return Phrase(english, german, Spelled(own, foreign, read_links(sure, possible)))
 
 
 def join(*phrases: Phrase) -> Phrase:
     """Phrases one after the other, in the same order on both sides."""
-    english, german, first = phrases[0]
-    links: list[tuple[int, Links]] = [(0, first)]
-    for own, foreign, more in phrases[1:]:
-        links.append((len(english) << 7 | len(german) << 1, more))
-        english += own
-        german += foreign
-    return make_phrase((english, german, Moved(links)))
+    english, german, spellings = zip(*phrases)  # noqa: B905 (strict costs time)
+    return make_phrase((" ".join(filter(None, english)), " ".join(german), Joined(spellings)))
 
 
 def join_crosswise(first: Phrase, second: Phrase) -> Phrase:
     """Two phrases that German has in the opposite order."""
-    links = Moved(((len(second.german) << 1, first.links), (len(first.english) << 7, second.links)))
-    return Phrase(first.english + second.english, second.german + first.german, links)
+    return Phrase(
+        f"{first.english} {second.english}",
+        f"{second.german} {first.german}",
+        Crossed(first.spelling, second.spelling),
+    )
 
 
 NOTHING = NO_NOMINAL.phrase

@@ -2,34 +2,37 @@
 
 The slots of a clause are its opening (conjunction, question word, whatever stands in front), subject, verb complex,
 dative object, object, complement (what German puts last before the verb: prepositional objects, directions,
-predicates), manner, place, time and frequency. English: object, manner, place, time. German: pronouns first, then
-time, objects, negation, manner, place and complement.
+predicates), adverb (of manner or place, or with whom), place, cause, time and frequency. English: object, adverb,
+place, cause, time. German: pronouns first, then time, cause, definite objects, negation, adverb, indefinite objects,
+place and complement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import accumulate, chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from .complexes import Complex, Group
+from .complexes import Complex
 from .lexicon import Tokens
-from .links import Links
 from .phrases import DEFINITE, INDEFINITE, NOTHING, PRONOUN, Phrase, make_phrase
+from .spelling import Spelled, Spelling
 
 Piece = tuple[int, int]
 """A slot and one of its pieces: the verb has several."""
 
 SUBJECT_FIRST, INVERTED, VERB_FINAL, ASKED = range(4)
 """German order; `ASKED` is `INVERTED` with English inverted too."""
-DATIVE_PRONOUN, DATIVE_LAST, REFLEXIVE_FIRST, FUSED_NEGATION = 1, 2, 4, 8
-"""Flags of a plan: the dative object is a pronoun; English has it after the other one ("to the man"); the reflexive
-pronoun comes before an inverted subject, which is no pronoun; *not* is in the object's *kein*."""
+DATIVE_PRONOUN, DATIVE_LAST, PRONOUNS_FIRST, FUSED_NEGATION, DATIVE_INDEFINITE = 1, 2, 4, 8, 16
+NUM_FLAGS = 5
+"""Flags of a plan: the dative object is a pronoun; English has it after the other one ("to the man"); pronouns that
+are no subject come before an inverted subject, which is no pronoun; *not* is in the object's *kein*; the dative object
+is indefinite."""
 
-_OPENING, _SUBJECT, _VERB, _DATIVE, _OBJECT, _COMPLEMENT, _MANNER, _PLACE, _TIME, _FREQUENCY = range(10)
-_SLOTS = tuple(slot for slot in range(10) if slot != _VERB)
+_OPENING, _SUBJECT, _VERB, _DATIVE, _OBJECT, _COMPLEMENT, _ADVERBIAL, _PLACE, _CAUSE, _TIME, _FREQUENCY = range(11)
+_SLOTS = tuple(slot for slot in range(11) if slot != _VERB)
 _BITS = {slot: 256 << number for number, slot in enumerate(_SLOTS)}
 _FINITE, _REFLEXIVE, _ADVERB, _NEGATION, _END = ((_VERB, piece) for piece in range(5))
 
@@ -55,7 +58,7 @@ class Plan:
 
     __slots__ = ("_english", "_fused", "_german", "layouts")
 
-    def __init__(self, english: list[Piece], german: list[Piece], fused: bool) -> None:
+    def __init__(self, english: tuple[Piece, ...], german: tuple[Piece, ...], fused: bool) -> None:
         self._english = english
         self._german = german
         self._fused = fused
@@ -64,19 +67,22 @@ class Plan:
     def lay_out(self, mask: int) -> Layout:
         """The layout of this mask, made and remembered."""
         slots = [slot for slot in _SLOTS if mask & _BITS[slot]]
-        english_pieces = [*((_VERB, piece) for piece in range(3)), *((slot, 0) for slot in slots)]
-        german_pieces = [*((_VERB, piece) for piece in range(5)), *((slot, 0) for slot in slots)]
-        empty_english = {(_VERB, piece) for piece in range(3) if not mask & 1 << piece}
-        empty_german = {(_VERB, piece) for piece in range(5) if not mask & 8 << piece}
-        english = [at for at in self._english if at in english_pieces and at not in empty_english]
-        german = [at for at in self._german if at in german_pieces and at not in empty_german]
+        english_pieces = {(_VERB, piece): piece for piece in range(3) if mask & 1 << piece}
+        german_pieces = {(_VERB, piece): piece for piece in range(5) if mask & 8 << piece}
+        for number, slot in enumerate(slots):
+            english_pieces[slot, 0] = 3 + number
+            german_pieces[slot, 0] = 5 + number
+        english = [at for at in self._english if at in english_pieces]
+        german = [at for at in self._german if at in german_pieces]
+        english_places = {at: place for place, at in enumerate(english)}
+        german_places = {at: place for place, at in enumerate(german)}
         layout = self.layouts[mask] = Layout(
-            _getter([english_pieces.index(at) for at in english]),
-            _getter([german_pieces.index(at) for at in german]),
-            tuple((english.index((slot, 0)), german.index((slot, 0))) for slot in slots),
-            tuple(english.index((_VERB, piece)) if (_VERB, piece) in english else -1 for piece in range(3)),
-            tuple(german.index((_VERB, piece)) if (_VERB, piece) in german else -1 for piece in range(5)),
-            (english.index((_VERB, 1)), german.index((_OBJECT, 0))) if self._fused else None,
+            _getter([english_pieces[at] for at in english]),
+            _getter([german_pieces[at] for at in german]),
+            tuple([(english_places[slot, 0], german_places[slot, 0]) for slot in slots]),
+            tuple([english_places.get((_VERB, piece), -1) for piece in range(3)]),
+            tuple([german_places.get((_VERB, piece), -1) for piece in range(5)]),
+            (english_places[_VERB, 1], german_places[_OBJECT, 0]) if self._fused else None,
         )
         return layout
 
@@ -88,38 +94,44 @@ def _getter(indices: list[int]) -> Callable[[Any], Any]:
     return lambda pieces: tuple(pieces[index] for index in indices)
 
 
+_plans: dict[tuple[tuple[Piece, ...], tuple[Piece, ...], bool], Plan] = {}
+
+
 def _make_plan(order: int, what: int, flags: int) -> Plan:
+    """The plan of these choices; there is one for all that come to the same."""
     dative_pronoun, dative_last = bool(flags & DATIVE_PRONOUN), bool(flags & DATIVE_LAST)
     objects = [(_OBJECT, 0), (_DATIVE, 0)] if dative_last else [(_DATIVE, 0), (_OBJECT, 0)]
     subject: list[Piece] = [(_VERB, 0), (_SUBJECT, 0)] if order == ASKED else [(_SUBJECT, 0), (_VERB, 0)]
     rest: list[Piece] = [(_VERB, 1), (_FREQUENCY, 0), (_VERB, 2), *objects]
-    rest += [(_COMPLEMENT, 0), (_MANNER, 0), (_PLACE, 0), (_TIME, 0)]
+    rest += [(_COMPLEMENT, 0), (_ADVERBIAL, 0), (_PLACE, 0), (_CAUSE, 0), (_TIME, 0)]
+    pronouns = [_REFLEXIVE]
+    pronouns += [(_OBJECT, 0)] if what == PRONOUN else []
+    pronouns += [(_DATIVE, 0)] if dative_pronoun else []
     german: list[Piece] = [(_OPENING, 0)]
     if order == SUBJECT_FIRST:
-        german += [(_SUBJECT, 0), _FINITE, _REFLEXIVE]
+        german += [(_SUBJECT, 0), _FINITE, *pronouns]
     elif order == VERB_FINAL:
-        german += [(_SUBJECT, 0), _REFLEXIVE]
+        german += [(_SUBJECT, 0), *pronouns]
     else:
-        german += (
-            [_FINITE, _REFLEXIVE, (_SUBJECT, 0)] if flags & REFLEXIVE_FIRST else [_FINITE, (_SUBJECT, 0), _REFLEXIVE]
-        )
-    german += [(_OBJECT, 0)] if what == PRONOUN else []
-    german += [(_DATIVE, 0)] if dative_pronoun else []
-    german += [(_TIME, 0), (_FREQUENCY, 0), _ADVERB]
-    german += [] if dative_pronoun else [(_DATIVE, 0)]
-    german += [(_OBJECT, 0)] if what == DEFINITE else []
-    german += [_NEGATION]
-    german += [(_OBJECT, 0)] if what == INDEFINITE else []
-    german += [(_MANNER, 0), (_PLACE, 0), (_COMPLEMENT, 0), _END]
-    return Plan([(_OPENING, 0), *subject, *rest], german, bool(flags & FUSED_NEGATION))
+        german += [_FINITE, *pronouns, (_SUBJECT, 0)] if flags & PRONOUNS_FIRST else [_FINITE, (_SUBJECT, 0), *pronouns]
+    german += [(_TIME, 0), (_CAUSE, 0), (_FREQUENCY, 0), _ADVERB]
+    indefinite = what == INDEFINITE or bool(flags & FUSED_NEGATION)
+    dative_late = bool(flags & DATIVE_INDEFINITE)
+    german += [] if dative_pronoun or dative_late else [(_DATIVE, 0)]
+    german += [(_OBJECT, 0)] if what == DEFINITE and not indefinite else []
+    german += [_NEGATION, (_ADVERBIAL, 0)]
+    german += [(_DATIVE, 0)] if dative_late and not dative_pronoun else []
+    german += [(_OBJECT, 0)] if indefinite and what != PRONOUN else []
+    german += [(_PLACE, 0), (_COMPLEMENT, 0), _END]
+    key = ((_OPENING, 0), *subject, *rest), tuple(german), bool(flags & FUSED_NEGATION)
+    return _plans.setdefault(key, Plan(*key))
 
 
 PLANS = tuple(
-    tuple(tuple(_make_plan(order, what, flags) for flags in range(16)) for what in range(3)) for order in range(4)
+    tuple(tuple(_make_plan(order, what, flags) for flags in range(1 << NUM_FLAGS)) for what in range(3))
+    for order in range(4)
 )
 """All plans, by order, by what the object is, and by flags."""
-
-_flatten = chain.from_iterable
 
 
 def assemble(
@@ -130,8 +142,9 @@ def assemble(
     dative: Phrase = NOTHING,
     direct: Phrase = NOTHING,
     complement: Phrase = NOTHING,
-    manner: Phrase = NOTHING,
+    adverbial: Phrase = NOTHING,
     place: Phrase = NOTHING,
+    cause: Phrase = NOTHING,
     time: Phrase = NOTHING,
     frequency: Phrase = NOTHING,
 ) -> Phrase:
@@ -140,7 +153,7 @@ def assemble(
     Most clauses have few of the parts. A mask says which: the low eight bits are for the pieces of the verb, the others
     for the slots in the order of the arguments.
     """
-    english_pieces, german_pieces, groups, mask = verb
+    english_pieces, german_pieces, mask, _, _ = verb
     parts: list[Phrase] = []
     if opening is not NOTHING:
         mask |= 1 << 8
@@ -157,49 +170,57 @@ def assemble(
     if complement is not NOTHING:
         mask |= 1 << 12
         parts.append(complement)
-    if manner is not NOTHING:
+    if adverbial is not NOTHING:
         mask |= 1 << 13
-        parts.append(manner)
+        parts.append(adverbial)
     if place is not NOTHING:
         mask |= 1 << 14
         parts.append(place)
-    if time is not NOTHING:
+    if cause is not NOTHING:
         mask |= 1 << 15
+        parts.append(cause)
+    if time is not NOTHING:
+        mask |= 1 << 16
         parts.append(time)
     if frequency is not NOTHING:
-        mask |= 1 << 16
+        mask |= 1 << 17
         parts.append(frequency)
     layout = plan.layouts.get(mask)
     if layout is None:
         layout = plan.lay_out(mask)
-    take_english, take_german = layout[:2]
-    part_english, part_german, part_links = zip(*parts)  # noqa: B905 (strict costs time)
-    english = take_english(english_pieces + part_english)
-    german = take_german(german_pieces + part_german)
-    links = _make_links((english, german, part_links, groups, layout))
-    return make_phrase((tuple(_flatten(english)), tuple(_flatten(german)), links))
+    part_english, part_german, spellings = zip(*parts) if parts else _NO_PARTS  # noqa: B905 (strict costs time)
+    return make_phrase((
+        " ".join(layout[0](english_pieces + part_english)),
+        " ".join(layout[1](german_pieces + part_german)),
+        _make_spelling((verb, layout, spellings)),
+    ))  # fmt: skip
 
 
-class _ClauseLinks(NamedTuple):
-    """The links of a clause, from its pieces on both sides and where the layout put them."""
+_NO_PARTS: tuple[tuple[str, ...], tuple[str, ...], tuple[Spelling, ...]] = (), (), ()
 
-    english: tuple[Tokens, ...]
-    german: tuple[Tokens, ...]
-    part_links: tuple[Links, ...]
-    groups: Sequence[Group]
+
+class _ClauseSpelling(NamedTuple):
+    """The spelling of a clause, from its verb, the layout and its other parts."""
+
+    verb: Complex
     layout: Layout
+    parts: tuple[Spelling, ...]
 
-    def parts(self) -> Iterator[tuple[int, Links]]:
-        """The links of each phrase and of the verb, with the places of their pieces."""
-        english_starts = list(accumulate(map(len, self.english), initial=0))
-        german_starts = list(accumulate(map(len, self.german), initial=0))
-        _, _, places, english_verb, german_verb, fused = self.layout
-        for own, (e, d) in zip(self.part_links, places, strict=True):
-            yield english_starts[e] << 7 | german_starts[d] << 1, own
-        for e, d, own in self.groups:
-            yield english_starts[english_verb[e]] << 7 | german_starts[german_verb[d]] << 1, own
+    def spell(self) -> Spelled:
+        """All pieces where the layout puts them."""
+        pieces = self.verb.spell()
+        parts = [part.spell() for part in self.parts]
+        take_english, take_german, places, english_verb, german_verb, fused = self.layout
+        english: tuple[Tokens, ...] = take_english((*pieces[:3], *(part.english for part in parts)))
+        german: tuple[Tokens, ...] = take_german((*pieces[3:], *(part.german for part in parts)))
+        english_starts = list(accumulate(map(len, english), initial=0))
+        german_starts = list(accumulate(map(len, german), initial=0))
+        groups = [(e, d, part.links) for part, (e, d) in zip(parts, places, strict=True)]
+        groups += [(english_verb[e], german_verb[d], links) for e, d, links in self.verb.groups]
         if fused:
-            yield english_starts[fused[0]] << 7 | german_starts[fused[1]] << 1, (0,)
+            groups.append((*fused, (0,)))
+        links = [code + (english_starts[e] << 7 | german_starts[d] << 1) for e, d, some in groups for code in some]
+        return Spelled(tuple(chain.from_iterable(english)), tuple(chain.from_iterable(german)), links)
 
 
-_make_links: Callable[[Any], _ClauseLinks] = partial(tuple.__new__, _ClauseLinks)
+_make_spelling: Callable[[Any], _ClauseSpelling] = partial(tuple.__new__, _ClauseSpelling)

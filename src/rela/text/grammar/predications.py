@@ -9,10 +9,10 @@ from .closed import IN_CITY, NAMES, PROFESSIONS, PRONOUNS, THAN, TIMES
 from .complexes import NOT, PAST, POSITIVE, PRESENT, get_complex
 from .german import AUXILIARIES, NOMINATIVE
 from .lexicon import Adjective, Noun, Verb, load_lexicon
-from .nominals import KNOWN
-from .phrases import DEFINITE, DETERMINERS, NOTHING, PRONOUN, Nominal, Phrase, fixed, join, noun_phrase
+from .nominals import FREE, KNOWN, WITHOUT_NO
+from .phrases import DEFINITE, DETERMINERS, NO_NOMINAL, NOTHING, PRONOUN, Nominal, Phrase, fixed, join, noun_phrase
 from .plans import PLANS, SUBJECT_FIRST, assemble
-from .tenses import FREELY, Tenses
+from .tenses import FREELY, OBLIGING, Tenses
 
 _DESCRIBED = ("human", "human", "human", "animal", "goods", "building", "subject_matter", "meal", "vehicle", "room")
 _DEGREES = tuple(
@@ -21,11 +21,14 @@ _DEGREES = tuple(
         ("very", "sehr"),
         ("very", "sehr"),
         ("too", "zu"),
+        ("really", "wirklich"),
         ("always", "immer"),
         ("often", "oft"),
-        ("really", "wirklich"),
     )
 )
+_NO = DETERMINERS["no"]
+_ABSOLUTE = _DEGREES[3:]
+"""Those of adjectives that are not compared: nothing is very red or too broken."""
 
 
 @cache
@@ -90,27 +93,39 @@ class Predicator(Writer):
         tenses: Tenses = FREELY,
         subject: Nominal | None = None,
         noun: Noun | None = None,
+        *,
+        positive: bool = False,
+        once: bool = False,
     ) -> Phrase:
-        """*be* and an adjective, a comparison or a profession; of a given subject with the adjectives of ``noun``."""
+        """*be* and an adjective or a comparison; of a given subject with the adjectives of ``noun``.
+
+        ``positive`` and ``once`` are as in `write_clause`.
+        """
         random = self.random
         choices = tenses.copular
         tense = choices[int(random() * len(choices))]
         chance = random()
-        polarity = NOT if chance < 0.15 else POSITIVE
+        polarity = NOT if chance < 0.15 and not positive else POSITIVE
         if subject is None:
             cls = self.pick(_DESCRIBED)
-            subject = self.draw_subject(cls, known=polarity != POSITIVE, past=tense == PAST)
+            without_no = positive or tense in OBLIGING
+            determiners = KNOWN if polarity != POSITIVE else WITHOUT_NO if without_no else FREE
+            subject = self.draw_subject(cls, determiners, past=tense == PAST)
             noun = subject.noun
         time = frequency = NOTHING
         adjectives = noun.adjectives if noun is not None else _people().adjectives
         adjective = adjectives[int(random() * len(adjectives))]
-        if subject.what == PRONOUN or noun is None or chance < 0.7 or not adjective.german_comparative:
-            complement = predicate(adjective)
-            if chance > 0.8 and polarity == POSITIVE and tense in {PRESENT, PAST}:
-                frequency = self.pick(_DEGREES)
-        else:
+        other = NO_NOMINAL
+        if subject.what != PRONOUN and noun is not None and chance >= 0.7 and adjective.german_comparative:
             other = self.draw_nominal(noun.cls, NOMINATIVE, KNOWN)
+        if other.noun is not None and other.noun is not noun:
             complement = join(comparative(adjective), THAN, other.phrase)
+        else:
+            complement = predicate(adjective)
+            fitting = polarity == POSITIVE and tense in {PRESENT, PAST} and subject.determiner is not _NO
+            if fitting and chance > 0.8:
+                degrees = _DEGREES if adjective.german_comparative else _ABSOLUTE
+                frequency = self.pick(degrees[:-2] if once else degrees)
         if order == SUBJECT_FIRST and 0.2 < chance < 0.26 and tense == PAST:
             time = self.pick(TIMES[tense])
         complex_ = get_complex(copula(), tense, subject.person, polarity, COMPLEX_ORDER[order])

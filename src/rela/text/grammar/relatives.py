@@ -7,14 +7,16 @@ from functools import cache
 from .complexes import FINAL, MODALS, PAST, PERFECTS, POSITIVE, PRESENT, get_complex
 from .german import ACCUSATIVE, NOMINATIVE, RELATIVE
 from .lexicon import Noun, Verb
-from .phrases import DEFINITE, NO_NOMINAL, NOTHING, Nominal, Phrase, fixed, join
+from .nominals import FREE, WITHOUT_NO
+from .phrases import DEFINITE, NO_NOMINAL, NOTHING, Nominal, Phrase, fixed
 from .places import Placer
 from .plans import PLANS, VERB_FINAL, assemble
 from .pools import ANY
 from .splits import MODAL_FINAL, PASSIVE, PERFECT_FRAME
-from .tenses import ACTIVE, AMBIGUOUS, IN_RELATIVE, PASTS
+from .tenses import ACTIVE, AMBIGUOUS, IN_RELATIVE, OBLIGING, PASTS
 
-_CLOSING = fixed("", ",", "", "PUNCT")
+CLOSING = fixed("", ",", "", "PUNCT")
+"""The comma after a relative clause that German goes on after."""
 
 
 @cache
@@ -41,24 +43,17 @@ class RelativeWriter(Placer):
             self.used.append((verb.key, feature))
         return verb
 
-    def add_relative(self, head: Nominal, *, closing: bool) -> Phrase:
-        """The nominal with a relative clause, in which it is the subject or the object.
-
-        Args:
-            head: a noun phrase.
-            closing: German goes on after the relative clause, so a comma ends it.
-        """
+    def draw_relative(self, head: Nominal) -> Phrase:
+        """A relative clause in which the head, a noun phrase, is the subject or the object; nothing if no verb fits."""
         noun = head.noun
         assert noun is not None
         tense = self.pick(IN_RELATIVE)
         doing, suffering = f"{noun.cls} does", f"done to {noun.cls}"
         if (doing, ANY) in self.pools.verbs and ((suffering, ANY) not in self.pools.verbs or self.random() < 0.6):
-            clause = self._write_subject_relative(noun, head, doing, tense)
-        elif (suffering, ANY) in self.pools.verbs:
-            clause = self._write_object_relative(noun, head, suffering, tense)
-        else:
-            return head.phrase
-        return join(head.phrase, clause, _CLOSING) if closing else join(head.phrase, clause)
+            return self._write_subject_relative(noun, head, doing, tense)
+        if (suffering, ANY) in self.pools.verbs:
+            return self._write_object_relative(noun, head, suffering, tense)
+        return NOTHING
 
     def _write_subject_relative(self, noun: Noun, head: Nominal, group: str, tense: int) -> Phrase:
         verb = self.draw_verb(group, tense, VERB_FINAL)
@@ -67,7 +62,7 @@ class RelativeWriter(Placer):
         direct = NO_NOMINAL
         place = NOTHING
         if verb.frame == "transitive":
-            direct = self.draw_object(verb.object_class, ACCUSATIVE, head.person)
+            direct = self.draw_object(verb, ACCUSATIVE, head.person, WITHOUT_NO if tense in OBLIGING else FREE)
         else:
             place = self.draw_location("inside")
         complex_ = get_complex(verb, tense, head.person, POSITIVE, FINAL)
@@ -78,7 +73,8 @@ class RelativeWriter(Placer):
     def _write_object_relative(self, noun: Noun, head: Nominal, group: str, tense: int) -> Phrase:
         verb = self.draw_verb(group, tense, VERB_FINAL)
         ambiguous = tense == PAST and verb.english.base in AMBIGUOUS
-        subject = self.draw_subject(verb.subject_class, singular=ambiguous, past=tense in PASTS)
+        determiners = WITHOUT_NO if tense in OBLIGING else FREE
+        subject = self.draw_subject(verb.subject_class, determiners, singular=ambiguous, past=tense in PASTS)
         complex_ = get_complex(verb, tense, subject.person, POSITIVE, FINAL)
         opening = relative_pronoun(noun.human, ACCUSATIVE, noun.agreement(head.number))
         plan = PLANS[VERB_FINAL][DEFINITE][0]

@@ -13,6 +13,7 @@ from .closed import (
     INFINITIVE_GROUP,
     IT,
     LATER_CLAUSE,
+    PLACES,
     THERE,
     TIMES,
     WHAT,
@@ -26,8 +27,8 @@ from .complexes import MAIN, NOT, PAST, PERFECT, PLUPERFECT, POSITIVE, PRESENT, 
 from .german import ACCUSATIVE
 from .lexicon import Verb
 from .nominals import KNOWN, choose
-from .phrases import DEFINITE, DETERMINERS, NO_NOMINAL, NOTHING, Nominal, Phrase, join
-from .plans import ASKED, INVERTED, PLANS, SUBJECT_FIRST, VERB_FINAL, assemble
+from .phrases import DEFINITE, DETERMINERS, INDEFINITE, NO_NOMINAL, NOTHING, PRONOUN, Nominal, Phrase, join
+from .plans import ASKED, INVERTED, PLANS, PRONOUNS_FIRST, SUBJECT_FIRST, VERB_FINAL, assemble
 from .pools import ANY, Pools
 from .predications import Predicator
 from .tenses import AMBIGUOUS, FREELY, IN_PAST, IN_PRESENT, IN_QUESTION
@@ -38,6 +39,8 @@ _KINDS = (
 )  # fmt: skip
 _REASONS = ("because", "because", "although", "before", "while", "until")
 _FIRST = ("because", "although", "if", "when", "before", "while", "after")
+_POSITIVE = frozenset({"before", "until"})
+"""Conjunctions of clauses without negation."""
 _MATRIX_TENSES = (PRESENT, PRESENT, PAST, PAST, PAST, PERFECT)
 
 
@@ -64,24 +67,29 @@ class Author(Predicator):
         word = self.pick(_REASONS)
         if chance < 0.3:
             word = "when" if tenses is IN_PAST else "if"
-        main = self.write_clause(SUBJECT_FIRST, NOTHING, tenses)
         if chance > 0.75:
-            return join(main, self.write_predication(VERB_FINAL, LATER_CLAUSE["because"], tenses))
-        return join(main, self.write_clause(VERB_FINAL, LATER_CLAUSE[word], tenses, timeless=True))
+            word = "because"
+        once = word == "when"
+        main = self.write_clause(SUBJECT_FIRST, NOTHING, tenses, positive=word == "until", once=once)
+        if chance > 0.75:
+            return join(main, self.write_predication(VERB_FINAL, LATER_CLAUSE[word], tenses))
+        opening, positive = LATER_CLAUSE[word], word in _POSITIVE
+        later = self.write_clause(VERB_FINAL, opening, tenses, timeless=True, positive=positive, once=once)
+        return join(main, later)
 
     def _write_first(self) -> Phrase:
         """Subordinate clause, then main clause, whose verb comes first in German."""
         word = self.pick(_FIRST)
         tenses = IN_PAST if word == "when" or (word != "if" and self.random() < 0.5) else IN_PRESENT
-        opening = FIRST_CLAUSE[word]
+        opening, positive, once = FIRST_CLAUSE[word], word in _POSITIVE, word == "when"
         if word == "after":
             tenses = IN_PAST
             first = self.write_clause(VERB_FINAL, opening, tense=PLUPERFECT, timeless=True)
         elif self.random() < 0.2:
-            first = self.write_predication(VERB_FINAL, opening, tenses)
+            first = self.write_predication(VERB_FINAL, opening, tenses, positive=positive, once=once)
         else:
-            first = self.write_clause(VERB_FINAL, opening, tenses, timeless=True)
-        return join(first, COMMA, self.write_clause(INVERTED, NOTHING, tenses, timeless=True))
+            first = self.write_clause(VERB_FINAL, opening, tenses, timeless=True, positive=positive, once=once)
+        return join(first, COMMA, self.write_clause(INVERTED, NOTHING, tenses, timeless=True, once=once))
 
     def _write_coordination(self) -> Phrase:
         tenses = IN_PAST if self.random() < 0.5 else IN_PRESENT
@@ -93,7 +101,7 @@ class Author(Predicator):
         asked = self.random() < 0.25
         tense = self.pick(_MATRIX_TENSES)
         verb = self.pick(self.pools.verbs["interrogative" if asked else "clausal", ""])
-        subject = self.draw_subject("human", known=True, past=tense == PAST)
+        subject = self.draw_subject("human", past=tense == PAST)
         negated = (asked and verb.stative) or self.random() < 0.08
         main = self._write_bare(verb, tense, subject, NOT if negated else POSITIVE)
         if not asked and self.random() < 0.15:
@@ -113,12 +121,12 @@ class Author(Predicator):
         """An infinitive group with *zu*, or *um ... zu*."""
         purpose = self.random() < 0.35
         tense = self.pick((PRESENT, PAST) if purpose else _MATRIX_TENSES)
-        subject = self.draw_subject("human", known=True, past=tense == PAST)
+        subject = self.draw_subject("human", past=tense == PAST)
         verb = self.pick(self.pools.verbs["motion" if purpose else "infinitival", ANY])
         complement = self.draw_direction() if purpose else NOTHING
         main = self._write_bare(verb, tense, subject, POSITIVE, complement)
-        opening = IN_ORDER if purpose else INFINITIVE_GROUP
-        return join(main, self.write_clause(VERB_FINAL, opening, infinitive_of=subject.person, timeless=True))
+        group = self.write_clause(VERB_FINAL, infinitive_of=subject.person, timeless=True)
+        return join(main, IN_ORDER if purpose else INFINITIVE_GROUP, group)
 
     def _write_predication(self) -> Phrase:
         return self.write_profession(SUBJECT_FIRST) if self.random() < 0.3 else self.write_predication(SUBJECT_FIRST)
@@ -128,15 +136,18 @@ class Author(Predicator):
         tense = PRESENT if self.random() < 0.5 else PAST
         what = self.draw_nominal(self.pick(_FOUND), ACCUSATIVE, _THERE)
         complex_ = get_complex(existential(), tense, what.person, POSITIVE, MAIN)
-        place = self.draw_location("inside")
-        return assemble(_PLAIN, complex_, subject=THERE, direct=what.phrase, place=place)
+        plan = PLANS[SUBJECT_FIRST][INDEFINITE][0]
+        if self.random() < 0.1:
+            return assemble(plan, complex_, subject=THERE, direct=what.phrase, adverbial=self.pick(PLACES))
+        place = self.draw_location("inside", adverbs=False)
+        return assemble(plan, complex_, subject=THERE, direct=what.phrase, place=place)
 
     def _write_it(self) -> Phrase:
         """*He sold the car because it was old*: the German pronoun has the gender of the noun it stands for."""
         tense = PRESENT if self.random() < 0.4 else PAST
         verb = self.pick(_about_things(self.pools))
         singular = tense == PAST and verb.english.base in AMBIGUOUS
-        subject = self.draw_subject("human", known=True, singular=singular, past=tense == PAST)
+        subject = self.draw_subject("human", singular=singular, past=tense == PAST)
         direct = self.draw_nominal(verb.object_class, ACCUSATIVE, KNOWN, 0)
         assert direct.noun is not None
         complex_ = get_complex(verb, tense, subject.person, POSITIVE, MAIN)
@@ -154,12 +165,12 @@ class Author(Predicator):
         tense = self.pick(IN_QUESTION.active)
         verb = self.draw_verb("transitive", tense, ASKED)
         if chance < 0.7:
-            direct = self.draw_object(verb.object_class, ACCUSATIVE, 2)
+            direct = self.draw_object(verb, ACCUSATIVE, 2)
             complex_ = get_complex(verb, tense, 2, POSITIVE, MAIN)
             plan = PLANS[SUBJECT_FIRST][direct.what][0]
             time = self._draw_time(tense)
             return assemble(plan, complex_, subject=WHO, direct=direct.phrase, time=time)
-        subject = self.draw_subject(verb.subject_class, known=True, past=tense == PAST)
+        subject = self.draw_subject(verb.subject_class, past=tense == PAST)
         complex_ = get_complex(verb, tense, subject.person, POSITIVE, QUESTION)
         direct = NO_NOMINAL
         if chance < 0.85:
@@ -168,8 +179,8 @@ class Author(Predicator):
             opening = self.draw_nominal(verb.object_class, ACCUSATIVE, _WHICH).phrase
         else:
             opening = WHERE
-            direct = self.draw_object(verb.object_class, ACCUSATIVE, subject.person, KNOWN)
-        plan = PLANS[ASKED][direct.what][0]
+            direct = self.draw_object(verb, ACCUSATIVE, subject.person, KNOWN)
+        plan = PLANS[ASKED][direct.what][0 if subject.what == PRONOUN else PRONOUNS_FIRST]
         time = self._draw_time(tense)
         return assemble(plan, complex_, opening, subject.phrase, direct=direct.phrase, time=time)
 

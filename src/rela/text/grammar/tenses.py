@@ -62,5 +62,7 @@ AMBIGUOUS = frozenset({"read", "cut", "put"})
 """Verbs whose English past looks like their present but in the third person singular."""
 ACTIVE = frozenset({PROGRESSIVE, CAN, COULD, MUST, HAVE_TO, HAD_TO, WANT, WANTED, SHOULD, MAY, WOULD_LIKE})
 """Tenses of what one does, not of what one is: nobody is knowing or has to like."""
+OBLIGING = frozenset({MUST, PASSIVE_MUST})
+"""Tenses beside which *no* would not be *kein*: what nobody must do, "darf niemand"."""
 VOLUNTARY = frozenset({WANT, WANTED, WOULD_LIKE, MAY})
 """Tenses of those who have a will: no tree wants to grow."""

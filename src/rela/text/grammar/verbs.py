@@ -4,7 +4,8 @@ One line a verb: ``english | german | subject > object | flags``. English is ``b
 underscore joins a fixed particle (``turn_on``). German is the infinitive alone for weak verbs, else ``infinitive du
 er past participle``; ``auf|machen`` has a separable prefix. An object of prepositional verbs is ``preposition
 preposition+case class``, with ``-`` where English has no preposition. Flags: ``s`` perfect with *sein*, ``refl``
-reflexive in German, ``st`` stative, ``mo`` momentary (no progressive), ``np`` no passive.
+reflexive in German, ``st`` stative, ``mo`` momentary (no progressive), ``np`` no passive,
+``di`` directed (an adverb of place would say where to).
 """
 
 VERBS: dict[str, str] = {
@@ -59,8 +60,8 @@ VERBS: dict[str, str] = {
         meet met met | treffen triffst trifft traf getroffen | human > human | np
         hear heard heard | hören | being > being | mo
         understand understood understood | verstehen verstehst versteht verstand verstanden | human > account | mo
-        carry | tragen trägst trägt trug getragen | human > container
-        wear wore worn | tragen trägst trägt trug getragen | human > clothing
+        carry | tragen trägst trägt trug getragen | human > container | di
+        wear wore worn | tragen trägst trägt trug getragen | human > wearable
         wash | waschen wäschst wäscht wusch gewaschen | human > washable
         clean | putzen | human > cleanable
         open | auf|machen | human > opening
@@ -76,12 +77,12 @@ VERBS: dict[str, str] = {
         cut cut cut cutting | schneiden schneidest schneidet schnitt geschnitten | human > solid
         order | bestellen | human > meal
         prepare | vor|bereiten bereitest bereitet bereitete bereitet | human > event
-        invite | ein|laden lädst lädt lud geladen | human > human
+        invite | ein|laden lädst lädt lud geladen | human > human | di
         call | an|rufen rufst ruft rief gerufen | human > human
         pick_up | ab|holen | human > human
-        take_along took taken | mit|nehmen nimmst nimmt nahm genommen | human > small
+        take_along took taken | mit|nehmen nimmst nimmt nahm genommen | human > small | di
         throw_away threw thrown | weg|werfen wirfst wirft warf geworfen | human > small
-        try_on | an|probieren | human > clothing
+        try_on | an|probieren | human > wearable
         put_on put put putting | an|ziehen ziehst zieht zog gezogen | human > clothing
         take_off took taken | aus|ziehen ziehst zieht zog gezogen | human > clothing
         pack | packen | human > container
@@ -143,7 +144,7 @@ VERBS: dict[str, str] = {
     "dative": """
         help | helfen hilfst hilft half geholfen | human > human
         thank | danken | human > human
-        follow | folgen | being > being | s
+        follow | folgen | being > being | s di
         answer | antworten | human > human
         congratulate | gratulieren | human > human
         trust | vertrauen | human > human | st
@@ -154,8 +155,8 @@ VERBS: dict[str, str] = {
     "ditransitive": """
         give gave given | geben gibst gibt gab gegeben | human > belonging
         show showed shown | zeigen | human > thing
-        send sent sent | schicken | human > paper
-        bring brought brought | bringen bringst bringt brachte gebracht | human > meal
+        send sent sent | schicken | human > paper | di
+        bring brought brought | bringen bringst bringt brachte gebracht | human > meal | di
         tell told told | erzählen | human > tale
         lend lent lent | leihen leihst leiht lieh geliehen | human > belonging
         offer | an|bieten bietest bietet bot geboten | human > meal
@@ -163,7 +164,7 @@ VERBS: dict[str, str] = {
     "ditransitive_to": """
         explain | erklären | human > account
         recommend | empfehlen empfiehlst empfiehlt empfahl empfohlen | human > document
-        return | zurück|geben gibst gibt gab gegeben | human > small
+        return | zurück|geben gibst gibt gab gegeben | human > small | di
         introduce | vor|stellen | human > human
         sell sold sold | verkaufen | human > goods
     """,
