@@ -201,6 +201,8 @@ class TestRefused:
             (["--length-penalty", "nan"], 2, "--length-penalty"),
             (["--resume"], 2, "--resume: expected --output FILE as well"),
             (["--resume", "-o", "out", "--json", "-"], 2, "--resume: expected no --json"),
+            (["in.en", "-o", "in.en"], 2, "--output: expected another file than FILE, got 'in.en' for both"),
+            (["-o", "out", "--json", "./out"], 2, "--output: expected another file than --json, got 'out' for both"),
             (["-o", "."], 2, "expected a file, got the folder"),
             (["-o", "none/out"], 2, "does not exist; make it first"),
             (["none.txt"], 1, "none.txt: No such file or directory"),

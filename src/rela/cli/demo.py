@@ -78,6 +78,7 @@ def _show(console: Any, result: "DemoResult", attention: str) -> None:
         f"  real data:    rela prepare runs/multi30k-store --corpus multi30k-en-de --merges 5000\n"
         f"                rela train configs/multi30k.yaml",
         markup=False,
+        soft_wrap=True,  # commands are pasted
     )
 
 

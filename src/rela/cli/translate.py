@@ -55,6 +55,11 @@ def translate(
         raise typer.BadParameter("--resume: expected --output FILE as well")
     if resume and json_to is not None:
         raise typer.BadParameter("--resume: expected no --json, which would miss what was translated before")
+    for option, path in (("FILE", source), ("--json", json_to)):
+        if output is not None and path not in (None, "-") and Path(path).resolve() == output.resolve():
+            raise typer.BadParameter(
+                f"--output: expected another file than {option}, got {str(output)!r} for both; name a new one"
+            )
     job = Job(
         model=model,
         source=source,

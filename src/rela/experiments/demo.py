@@ -98,7 +98,7 @@ class DemoResult(NamedTuple):
 
 
 def demo_config(store: Path, attention: str, size: DemoSize, seed: int) -> TrainConfig:
-    """The training of the demo: a tiny model that sees the corpus about once and a half."""
+    """The training of the demo: a tiny model that sees the corpus a little more than once."""
     data = {
         "store": str(store),
         "seed": seed,
