@@ -25,10 +25,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Generator[None]:
-    """Errors of the system name this file: those of a full disk name none."""
+def naming(path: Path | str) -> Generator[None]:
+    """Errors of the system name this file: those of a full disk name none. Nobody who reads is no error of a file."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
 

@@ -125,7 +125,11 @@ class TestErrors:
         ("error", "message"),
         [
             (ValueError("expected 1,\n  got 2"), "expected 1, got 2"),
-            (FileNotFoundError(2, "No such file or directory", "a.txt"), "a.txt: No such file or directory"),
+            (
+                FileNotFoundError(2, "No such file or directory", "a.txt"),
+                "a.txt: No such file or directory; check the path",
+            ),
+            (PermissionError(13, "Permission denied", "a.txt"), "a.txt: Permission denied; check its permissions"),
             (OSError("disk full"), "disk full"),
             (ValueError(), "ValueError"),
             (
@@ -240,7 +244,9 @@ class TestJson:
     def test_a_disk_that_fails_is_named_by_the_users_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         with mock.patch("os.fsync", side_effect=OSError(28, "No space left on device")):
             assert self.run_measure("--json", str(tmp_path / "result.json")) == 1
-        assert capsys.readouterr().err == f"rela: error: {tmp_path / 'result.json'}: No space left on device\n"
+        assert capsys.readouterr().err == (
+            f"rela: error: {tmp_path / 'result.json'}: No space left on device; make room, or choose another place\n"
+        )
 
     def test_no_such_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         assert self.run_measure("--json", str(tmp_path / "none" / "result.json")) == 2

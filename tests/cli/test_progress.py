@@ -11,7 +11,7 @@ from rela.cli._progress import CountProgress
 
 def shown(*, terminal: bool, quiet: bool = False) -> str:
     stream = io.StringIO()
-    console = Console(file=stream, force_terminal=terminal, quiet=quiet, width=100, highlight=False)
+    console = Console(file=stream, force_terminal=terminal, quiet=quiet, width=100, highlight=False, markup=False)
     with CountProgress(console, "pairs") as progress:
         progress.advance("encoding [red]x", 4000)
         progress.advance("encoding [red]x", 4000)

@@ -18,7 +18,7 @@ from tests.training.helpers import make_store, model_bytes, plain_config
 from rela.cli._app import run
 from rela.cli._commands import COMMANDS, GROUPS
 from rela.training.checkpoints import list_checkpoints
-from rela.training.journal import read_log
+from rela.training.journal import read_log, read_status
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +97,13 @@ def test_json_has_standard_output_for_itself(store: Path, capsys: pytest.Capture
         ((), "expected CONFIG, or --resume and --run DIR"),
         (("--run", "x"), "expected CONFIG for a new run, or --resume to go on with the one in --run"),
         (("tiny.yaml", "--threads", "0"), "--threads"),
+        (("tiny.yaml", "--set", "model.dmi=3"), "--set: unknown setting `model.dmi`; did you mean `model.dim`?"),
+        (("tiny.yaml", "--set", "budget"), "--set: expected a.b=value, got 'budget'"),
+        (("tiny.yaml", "--device", "gpu"), "device: expected cpu, cuda or cuda:1, got 'gpu'"),
     ],
 )
-def test_wrong_use(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_use(store: Path, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_config(store)
     assert rela(*arguments) == 2
     assert message in capsys.readouterr().err
 
@@ -110,9 +114,7 @@ def test_wrong_use(arguments: tuple[str, ...], message: str, capsys: pytest.Capt
         (("none.yaml",), "none.yaml: No such file or directory"),
         (("tiny.yaml", "--set", "store=nosuch"), "nosuch: expected a folder that `rela prepare` made"),
         (("tiny.yaml", "--set", "split=test"), "expected one of the splits train, dev; got 'test'"),
-        (("tiny.yaml", "--set", "model.dmi=3"), "tiny.yaml: unknown setting `model.dmi`; did you mean `model.dim`?"),
-        (("tiny.yaml", "--set", "model.dim=15"), "dim: expected a multiple of num_heads 2, got 15"),
-        (("tiny.yaml", "--device", "gpu"), "device: expected cpu, cuda or cuda:1, got 'gpu'"),
+        (("tiny.yaml", "--set", "model.dim=15"), "model.dim: expected a multiple of num_heads 2, got 15"),
         (("--resume", "--run", "nosuch"), "nosuch: expected a run that was started before, with config.yaml in it"),
         (("tiny.yaml", "--run", "tiny.yaml"), "tiny.yaml"),
     ],
@@ -138,9 +140,75 @@ def test_a_run_that_is_there(store: Path, capsys: pytest.CaptureFixture[str]) ->
     assert rela("tiny.yaml", "--resume") == 0
     assert model_bytes(Path("runs/tiny")) == before
     assert rela("tiny.yaml", "--resume", "--set", "seed=3") == 1
-    assert "expected the settings it was started with, got another `seed`: 3 instead of 1" in capsys.readouterr().err
+    assert (
+        "expected the settings it was started with, got seed 3 instead of 1; start a new run" in capsys.readouterr().err
+    )
     assert rela("--resume", "--run", "runs/tiny", "--set", "budget.steps=4") == 0
     assert "training from update 2 on, rela-g" in capsys.readouterr().out
+
+
+def test_a_run_has_one_trainer_at_a_time(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second one is refused, and the first one is not disturbed."""
+    write_config(store, budget__steps=5000, checkpoints__every=50)
+    process = begin("tiny.yaml")
+    wait_for(2, Path("runs/tiny"), process)
+    assert read_status(Path("runs/tiny")) == "running"
+    assert rela("tiny.yaml", "--resume") == 1
+    assert "runs/tiny: expected a run that nobody trains, got one that another process" in capsys.readouterr().err
+    assert process.poll() is None
+    process.kill()
+    process.communicate(timeout=60)
+    assert read_status(Path("runs/tiny")) == "killed"
+    assert rela("tiny.yaml", "--resume", "--set", "budget.steps=60") == 0
+    assert read_status(Path("runs/tiny")) == "done"
+
+
+def test_sigterm_has_an_exit_code_of_its_own(store: Path) -> None:
+    write_config(store, budget__steps=5000)
+    process = begin("tiny.yaml")
+    wait_for(2, Path("runs/tiny"), process)
+    process.terminate()
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (143, "stopped; go on with: rela train --resume --run runs/tiny\n")
+
+
+@pytest.mark.parametrize("name", ["model", "log.jsonl", "status.json"])
+def test_a_folder_with_files_that_a_run_would_replace(
+    store: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_config(store)
+    Path("mine").mkdir()
+    Path("mine", name).write_text("precious")
+    assert rela("tiny.yaml", "--run", "mine") == 1
+    assert f"mine: expected a folder for a new run, got one with {name} in it" in capsys.readouterr().err
+    assert [(path.name, path.read_text()) for path in Path("mine").iterdir()] == [(name, "precious")]
+
+
+def test_nothing_held_out_is_a_note(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_config(store, budget__steps=1, validation__split="train")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert rela("tiny.yaml") == 0
+    assert "rela: note: training and validation are on the same pairs, the split 'train'" in capsys.readouterr().err
+
+
+def test_names_like_markup_and_long_lines_stay_as_they_are(
+    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    write_config(store, budget__steps=1)
+    folder = f"[red]{'long-' * 30}"
+    assert rela("tiny.yaml", "--run", folder) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"the model: {folder}/model; try: rela translate --model {folder}/model"
+
+
+def test_standard_output_may_be_closed(store: Path) -> None:
+    write_config(store, budget__steps=2)
+    command = f"exec {sys.executable} -m rela train tiny.yaml >&-"
+    found = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert Path("runs/tiny/model/model.safetensors").exists()
 
 
 def test_resume_begins_if_there_is_nothing_yet(store: Path) -> None:

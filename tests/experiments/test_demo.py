@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rela.experiments.demo import DemoSize, run_demo
-from rela.training.trainer import InterruptedRunError
+from rela.training.signals import InterruptedRunError
 
 SMALL = DemoSize(train_pairs=300, merges=300, tokens=6_000, dev_pairs=5, test_pairs=5)
 

@@ -1,6 +1,7 @@
 """The average of the last checkpoints."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,22 @@ def test_other_names_or_shapes(tmp_path: Path) -> None:
 def test_not_a_number(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected finite weights, got NaN or infinity in a"):
         average_weights([write(tmp_path / "x", a=float("nan"))])
+
+
+def test_of_a_run_that_deletes_checkpoints_meanwhile(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = Path(shutil.copytree(run, tmp_path / "live"))
+
+    def slowly(folders: list[Path]) -> dict[str, torch.Tensor]:
+        shutil.rmtree(live / "checkpoints" / "step-0000002", ignore_errors=True)
+        return average_weights(folders)
+
+    monkeypatch.setattr("rela.training.averaging.average_weights", slowly)
+    assert average_run(live, 3, tmp_path / "out") == [4, 6]
+    (live / "checkpoints" / "step-0000006" / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="step-0000006"):
+        average_run(live, 3, tmp_path / "other")
 
 
 def test_of_a_run(run: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from rela.training.checkpoints import list_checkpoints
 from rela.training.config import to_config
 from rela.training.journal import read_log
 from rela.training.runs import resume, start
-from rela.training.trainer import InterruptedRunError
+from rela.training.signals import InterruptedRunError
 from rela.training.world import World
 
 EXACT: dict[str, Any] = {"model__dropout": 0.0, "model__attention_dropout": 0.0}

@@ -29,8 +29,8 @@ def test_linear(step: int, spent: float, expected: float) -> None:
     ("settings", "message"),
     [
         ({"warmup": 0}, "warmup: expected at least 1 update, got 0"),
-        ({"peak": 0.0}, "peak: expected a learning rate between 0 and 1, got 0.0"),
-        ({"peak": 3.0}, "peak: expected a learning rate between 0 and 1, got 3.0"),
+        ({"peak": 0.0}, "peak: expected a learning rate above 0 and below 1, got 0.0"),
+        ({"peak": 3.0}, "peak: expected a learning rate above 0 and below 1, got 3.0"),
     ],
 )
 def test_rates_that_make_no_sense(settings: dict[str, float], message: str) -> None:

@@ -26,10 +26,12 @@ from rela.model.directory import load_model, read_tensors
 from rela.model.transformer import Transformer
 from rela.training import trainer as trainer_module
 from rela.training.checkpoints import list_checkpoints
+from rela.training.divergence import DivergedError
 from rela.training.journal import read_log
-from rela.training.loss import Loss
+from rela.training.loss import Criterion, Loss
 from rela.training.runs import start
-from rela.training.trainer import Criterion, DivergedError, InterruptedRunError, Trainer
+from rela.training.signals import InterruptedRunError
+from rela.training.trainer import Trainer
 from rela.training.validation import Validation, Validator
 from rela.training.world import World
 

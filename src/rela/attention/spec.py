@@ -140,8 +140,10 @@ def resolve(attention: str | AttentionSpec, **changes: object) -> AttentionSpec:
     spec = attention if isinstance(attention, AttentionSpec) else _parse(str(attention))
     unknown = sorted(set(changes) - set(AttentionSpec.__dataclass_fields__))
     if unknown:
-        known = ", ".join(AttentionSpec.__dataclass_fields__)
-        raise ValueError(f"unknown attention option {', '.join(unknown)}; expected one of: {known}")
+        fields = AttentionSpec.__dataclass_fields__
+        close = difflib.get_close_matches(unknown[0], fields, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise ValueError(f"unknown attention option {', '.join(unknown)}; {hint}expected one of: {', '.join(fields)}")
     return replace(spec, **changes) if changes else spec  # pyright: ignore[reportArgumentType]
 
 

@@ -1,6 +1,7 @@
 """From the list of commands to the program: options of all commands, errors, exit codes."""
 
 import contextlib
+import errno
 import functools
 import itertools
 import os
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rela._files import naming
 from rela._machine import DISTRIBUTION, read_extras
 from rela._version import __version__
 from rela.cli._commands import COMMANDS, GROUPS, Command
@@ -22,6 +24,17 @@ USER_ERRORS = (ValueError, OSError, MemoryError, ModuleNotFoundError)
 
 TOO_LARGE = ("allocate memory", "out of memory", "Storage size calculation overflowed", "integer multiplication")
 """What torch says, without an error class for it, when a size is too large for this machine."""
+
+REMEDIES = {
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path",
+    errno.EISDIR: "give a file",
+    errno.EACCES: "check its permissions",
+    errno.ENOSPC: "make room, or choose another place",
+    errno.EDQUOT: "make room, or choose another place",
+    errno.EFBIG: "see `ulimit -f`, or choose another place",
+}
+"""What to do about what the system says."""
 
 EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
@@ -98,7 +111,7 @@ def build_app(commands: Sequence[Command], groups: Mapping[str, str]) -> typer.T
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # plain text: an error stays on its line, and rich need not be loaded
         context_settings={"help_option_names": ["-h", "--help"]},
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong use. Help on a command: rela COMMAND --help",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted. Help on a command: rela COMMAND --help",
     )
     app.callback()(_common_options)
     apps = {"": app}
@@ -118,7 +131,7 @@ def _with_flush(run: Callable[..., None]) -> Callable[..., None]:
     def wrapped(*arguments: Any, **options: Any) -> None:
         try:
             run(*arguments, **options)
-            sys.stdout.flush()
+            _flush()
         except BrokenPipeError:  # before typer takes it for a failure
             raise typer.Exit(EXIT_NOBODY_READS) from None
 
@@ -132,9 +145,15 @@ def _quiet_end() -> Generator[None]:
         yield
     finally:
         try:
-            sys.stdout.flush()
+            _flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _flush() -> None:
+    if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison] (it is None if it was closed: `>&-`)
+        with naming("standard output"):
+            sys.stdout.flush()
 
 
 def _show_version(wanted: bool) -> None:
@@ -170,6 +189,8 @@ def in_one_line(error: BaseException) -> str:
     text = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         text = f"{error.filename}: {error.strerror}"  # without the number of the error
+        remedy = REMEDIES.get(error.errno or 0)
+        text += "" if remedy is None else f"; {remedy}"
     elif _is_too_large(error):
         text += "; choose smaller sizes"
     elif isinstance(error, ModuleNotFoundError):

@@ -1,8 +1,10 @@
 """What all commands share to print: `--json` for machines, a console for people."""
 
+import contextlib
 import json
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,11 +69,16 @@ def console_for(json_to: str | None) -> "Console":
     """The console for people; silent while the JSON has standard output."""
     from rich.console import Console
 
-    console = Console(quiet=json_to == STDOUT, highlight=False)
+    # Names of files may look like markup; and a line stays a line, however long, for those who read or paste it.
+    console = Console(quiet=json_to == STDOUT, highlight=False, markup=False, emoji=False, soft_wrap=True)
     console.width = max(console.width, NARROWEST)
     return console
 
 
-def print_plain(console: "Console", text: str) -> None:
-    """Prints a line as it is: names of files may look like rich's markup, and stay on their line however long."""
-    console.print(text, soft_wrap=True, markup=False, emoji=False)
+@contextlib.contextmanager
+def wrong_use(option: str = "") -> Generator[None]:
+    """What the library finds wrong about the values of options is wrong use."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}" if option else str(error)) from None

@@ -6,8 +6,6 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from rela.cli._output import print_plain
-
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -58,7 +56,7 @@ class CountProgress:
         if not self._is_live and time.monotonic() - self._last_line > _SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
             of_all = f" of {total:,.0f}" if total else ""
-            print_plain(self._console, f"{what}: {done:,.0f}{of_all} {self._unit}")
+            self._console.print(f"{what}: {done:,.0f}{of_all} {self._unit}")
 
 
 class TrainingProgress:

@@ -131,4 +131,4 @@ def _show(console: "Console", setting: "Setting", weights: Any, speeds: Any) -> 
         cells += [f"{speed[name].median:.2f}x" for speed in speeds.values()]
         table.add_row(name, *cells)
     console.print(table)
-    console.print(setting.signature, soft_wrap=True, style="dim")
+    console.print(setting.signature, style="dim")

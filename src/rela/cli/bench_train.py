@@ -53,4 +53,4 @@ def train(
         f"median of {rounds} pairs: {result['ratio']:.2f}x ({result['ratio_low']:.2f} to {result['ratio_high']:.2f}); "
         f"{result['peak_share']:.0%} of the matrix-multiply peak"
     )
-    console.print(result["signature"], soft_wrap=True, style="dim")
+    console.print(result["signature"], style="dim")

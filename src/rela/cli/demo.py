@@ -8,6 +8,8 @@ import typer
 from rela.cli._output import JsonOption, console_for, write_json
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from rela.experiments.demo import DemoResult, Shown
 
 
@@ -34,7 +36,7 @@ def demo(
 
     from rela.cli._progress import TrainingProgress
     from rela.experiments.demo import run_demo
-    from rela.training.trainer import InterruptedRunError
+    from rela.training.signals import InterruptedRunError
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -77,13 +79,15 @@ def _show(console: Any, result: "DemoResult", attention: str) -> None:
         f"  compare:      rela demo --attention softmax\n"
         f"  real data:    rela prepare runs/multi30k-store --corpus multi30k-en-de --merges 5000\n"
         f"                rela train configs/multi30k.yaml",
-        markup=False,
-        soft_wrap=True,  # commands are pasted
     )
 
 
-def _lines(shown: "Shown") -> str:
+def _lines(shown: "Shown") -> "Text":
+    from rich.text import Text
+
     source, target, links = shown.alignment
     pairs = "  ".join(f"{source[i]}-{target[j]}" for i, j in links)
-    verdict = "" if shown.translation == shown.reference else f"\n  [dim]expected[/dim]  {shown.reference}"
-    return f"  {shown.source}\n  [bold]{shown.translation}[/bold]{verdict}\n  [dim]{pairs}[/dim]\n"
+    lines = [f"  {shown.source}\n  ", (shown.translation, "bold"), "\n"]
+    if shown.translation != shown.reference:
+        lines += ["  ", ("expected", "dim"), f"  {shown.reference}\n"]
+    return Text.assemble(*lines, (f"  {pairs}\n", "dim"))

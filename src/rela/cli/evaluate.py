@@ -126,7 +126,7 @@ def _show_scores(console: "Console", scores: "Scores", title: str) -> None:
 
     from rela.evaluation import BleuScore
 
-    console.print(title, soft_wrap=True, markup=False)
+    console.print(title)
     table = Table()
     table.add_column("metric", overflow="fold")
     for column in ("score", "95% interval", "precisions", "BP", "ratio"):
@@ -139,14 +139,14 @@ def _show_scores(console: "Console", scores: "Scores", title: str) -> None:
         table.add_row(score.name, f"{score.score:.2f}", str(score.interval or "-"), *parts)
     console.print(table)
     for score in scores:
-        console.print(score.signature, soft_wrap=True, markup=False, style="dim")
+        console.print(score.signature, style="dim")
 
 
 def _show_comparisons(console: "Console", comparisons: "list[Comparison]", title: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console.print(f"\n{title}", soft_wrap=True, markup=False)
+    console.print(f"\n{title}")
     table = Table("system", "metric")
     for column in ("score", "delta", "p boot-\nstrap", "p random-\nisation"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -155,4 +155,4 @@ def _show_comparisons(console: "Console", comparisons: "list[Comparison]", title
         table.add_row(Text(row.system, overflow="fold"), row.name, f"{row.score:.2f}", f"{row.delta:+.2f}", *p_values)
     console.print(table)
     for signature in dict.fromkeys(comparison.signature for comparison in comparisons):
-        console.print(signature, soft_wrap=True, markup=False, style="dim")
+        console.print(signature, style="dim")

@@ -1,14 +1,12 @@
 """`rela prepare`: text to a token store."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from rela._files import ending_of
-from rela.cli._output import JsonOption, console_for, print_plain, write_json
+from rela.cli._output import JsonOption, console_for, write_json, wrong_use
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,7 +91,7 @@ def prepare(
             raise typer.BadParameter("--pairs: expected --source and --target, the two languages, as well")
         found = _from_pairs(pairs or [], (source, target), input_format, columns, keys)
     options = preparing.PrepareOptions(strict=strict, max_chars=max_chars, **learning)
-    with _wrong_use("--pairs" if corpus is None else "--corpus"):
+    with wrong_use("--pairs" if corpus is None else "--corpus"):
         preparing.check_splits(found.splits, None if tokenizer_of is not None else options.train_split)
     with CountProgress(console, "pairs") as progress:
         result = preparing.prepare(
@@ -129,15 +127,6 @@ def _refuse(beside: str, given: dict[str, Any]) -> None:
         raise typer.BadParameter(f"{option}: expected without {beside}, got both")
 
 
-@contextmanager
-def _wrong_use(option: str) -> Generator[None]:
-    """What the library finds wrong about the values of options is wrong use."""
-    try:
-        yield
-    except ValueError as error:
-        raise typer.BadParameter(f"{option}: {error}") from None
-
-
 def _show(console: "Console", out: Path, result: "Prepared") -> None:
     vocabulary = result.description["vocabulary"]
     sizes = (
@@ -145,17 +134,16 @@ def _show(console: "Console", out: Path, result: "Prepared") -> None:
         if result.description["joint"]
         else f"{vocabulary['source']:,} and {vocabulary['target']:,}"
     )
-    print_plain(console, f"{out}: {sizes} pieces in the vocabulary{_learned(result.description)}")
+    console.print(f"{out}: {sizes} pieces in the vocabulary{_learned(result.description)}")
     for name, report in result.reports.items():
         entry = result.description["splits"][name]
-        print_plain(
-            console,
+        console.print(
             f"  {name}: {entry['pairs']:,} pairs, {entry['source_tokens']:,} source and "
             f"{entry['target_tokens']:,} target pieces",
         )
         if report.num_left_out:
             for line in report.lines():
-                print_plain(console, f"    {line}")
+                console.print(f"    {line}")
 
 
 def _learned(description: "dict[str, Any]") -> str:
@@ -172,7 +160,7 @@ def _from_corpus(name: str, splits: str | None, console: "Console") -> _Found:
     from rela.text.corpora import fetch
     from rela.text.registry import find_corpus
 
-    with _wrong_use("--corpus"):
+    with wrong_use("--corpus"):
         known = list(find_corpus(name).splits)
     wanted = None if splits is None else list(dict.fromkeys(["train", *map(str.strip, splits.split(","))]))
     if unknown := [split for split in wanted or () if split not in known]:
@@ -180,7 +168,7 @@ def _from_corpus(name: str, splits: str | None, console: "Console") -> _Found:
     with CountProgress(console, "bytes") as progress:
         local = fetch(name, splits=wanted, progress=progress.reach)
     for note in local.notes:
-        print_plain(console, f"note: {note}")
+        console.print(f"note: {note}")
     return _Found(local.splits, (local.source_language, local.target_language), local.notes)
 
 
@@ -219,7 +207,7 @@ def _parse_pairs(entry: str, input_format: str, columns: str, keys: str) -> "tup
     if len(paths) == 2:
         if input_format not in ("auto", "files"):
             raise typer.BadParameter(f"--pairs: expected one file for the format {input_format}, got {files!r}")
-        with _wrong_use("--pairs"):
+        with wrong_use("--pairs"):
             return split, PairSource.files(*paths)
     kind = input_format if input_format != "auto" else _format_of(paths[0])
     if kind == "tsv":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rela.cli._output import JsonOption, console_for, write_json
+from rela.cli._output import JsonOption, console_for, write_json, wrong_use
 
 if TYPE_CHECKING:
     from rela.training.trainer import Reporter, Trainer
@@ -48,23 +48,29 @@ def train(
     import torch
 
     from rela.cli._progress import TrainingProgress
-    from rela.training.trainer import InterruptedRunError
+    from rela.training.config import OverrideError
+    from rela.training.signals import InterruptedRunError
     from rela.training.world import World
 
     if threads is not None:
         torch.set_num_threads(threads)
-    world = World.join(device)
+    with wrong_use():
+        world = World.join(device)
     console = console_for(json_to)
     console.quiet = console.quiet or not world.is_first
     try:
         with TrainingProgress(console) as progress:
             trainer = _trainer(config, folder, settings or [], resume, world, progress)
             result = trainer.train()
-    except (InterruptedRunError, KeyboardInterrupt):
+    except OverrideError as error:
+        raise typer.BadParameter(str(error)) from None
+    except (InterruptedRunError, KeyboardInterrupt) as error:
         if world.is_first and folder.is_dir():
             option = "--run" if world.size == 1 else "--run-dir"
             typer.echo(f"stopped; go on with: rela train --resume {option} {folder}", err=True)
-        raise KeyboardInterrupt from None
+        if isinstance(error, InterruptedRunError):
+            raise typer.Exit(128 + error.signal_number) from None  # as shells have it
+        raise
     finally:
         world.leave()
     if world.is_first:

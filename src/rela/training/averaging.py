@@ -17,7 +17,7 @@ from rela.model.directory import (
     write_model_files,
 )
 from rela.text.store import Tokenizers
-from rela.training.checkpoints import STATE_FILE, list_checkpoints
+from rela.training.checkpoints import STATE_FILE, list_checkpoints, read_state
 
 
 def average_weights(folders: list[Path]) -> dict[str, Tensor]:
@@ -35,27 +35,39 @@ def average_weights(folders: list[Path]) -> dict[str, Tensor]:
 
 
 def average_run(run: Path, last: int, out: Path) -> list[int]:
-    """Write the average of the last checkpoints of a run as a model directory; returns their steps."""
+    """Write the average of the last checkpoints of a run as a model directory; returns their steps.
+
+    The run may be in training: if that deletes an old checkpoint meanwhile, those that are then the last are taken.
+    """
     if last < 1:
         raise ValueError(f"last: expected at least 1 checkpoint, got {last}")
     if out.exists() and not _may_be_replaced(out):
         raise FileExistsError(f"{out}: expected a new folder or a model to replace, got something else; name another")
-    checkpoints = [checkpoint for checkpoint in list_checkpoints(run) if checkpoint.scheduled]
-    if not checkpoints:
-        raise FileNotFoundError(f"{run}: expected a run with checkpoints, got none; `rela train` makes them")
-    chosen = checkpoints[-last:]
-    description = read_description(chosen[-1].path)
-    made_by = {"average_of_steps": [checkpoint.step for checkpoint in chosen], **description.get("made_by", {})}
+    while True:
+        chosen = [checkpoint for checkpoint in list_checkpoints(run) if checkpoint.scheduled][-last:]
+        if not chosen:
+            raise FileNotFoundError(f"{run}: expected a run with checkpoints, got none; `rela train` makes them")
+        try:
+            _write_average([checkpoint.path for checkpoint in chosen], out)
+        except FileNotFoundError:
+            if all(checkpoint.path.exists() for checkpoint in chosen):  # a file is missing, not a checkpoint
+                raise
+        else:
+            return [checkpoint.step for checkpoint in chosen]
+
+
+def _write_average(checkpoints: list[Path], out: Path) -> None:
+    description = read_description(checkpoints[-1])
+    steps = [read_state(checkpoint)["step"] for checkpoint in checkpoints]
     with new_folder(out) as partial:
         write_model_files(
             partial,
-            average_weights([checkpoint.path for checkpoint in chosen]),
+            average_weights(checkpoints),
             description["model"],
-            Tokenizers.load(chosen[-1].path),
+            Tokenizers.load(checkpoints[-1]),
             Languages(description["source_language"], description["target_language"]),
-            made_by,
+            {"average_of_steps": steps, **description.get("made_by", {})},
         )
-    return [checkpoint.step for checkpoint in chosen]
 
 
 def _may_be_replaced(folder: Path) -> bool:

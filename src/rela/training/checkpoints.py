@@ -51,7 +51,14 @@ class Checkpoint(NamedTuple):
 
 def list_checkpoints(run: Path) -> list[Checkpoint]:
     """The checkpoints of a run, oldest first."""
-    return [Checkpoint(step, path, bool(read_state(path)["scheduled"])) for step, path in _folders(run)]
+    found: list[Checkpoint] = []
+    for step, path in _folders(run):
+        try:
+            found.append(Checkpoint(step, path, bool(read_state(path)["scheduled"])))
+        except FileNotFoundError:
+            if path.exists():
+                raise  # else training deleted it just now
+    return found
 
 
 def _folders(run: Path) -> list[tuple[int, Path]]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import types
-import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +12,7 @@ import yaml
 from rela.model.config import SIZES, AttentionChoice, Attentions, ModelConfig, Tied
 from rela.training.dialect import load_yaml
 from rela.training.schedule import RateConfig
+from rela.training.settings import check_keys, explain, sections_of
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,15 +47,18 @@ class ModelSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
         given = {name: getattr(self, name) for name in SIZES["base"]}
         sizes = SIZES[self.size] | {name: value for name, value in given.items() if value is not None}
-        return ModelConfig(
-            source_vocabulary=source_vocabulary,
-            target_vocabulary=target_vocabulary,
-            **sizes,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            attention=to_attentions(self.attention),
-            tied=self.tied or ("all" if joint else "target"),
-        )
+        try:
+            return ModelConfig(
+                source_vocabulary=source_vocabulary,
+                target_vocabulary=target_vocabulary,
+                **sizes,
+                dropout=self.dropout,
+                attention_dropout=self.attention_dropout,
+                attention=to_attentions(self.attention),
+                tied=self.tied or ("all" if joint else "target"),
+            )
+        except ValueError as error:
+            raise ValueError(f"model.{error}") from None
 
 
 def to_attentions(choice: AttentionChoice) -> Attentions:
@@ -71,8 +72,7 @@ def to_attentions(choice: AttentionChoice) -> Attentions:
         try:
             attentions = msgspec.convert(choice, Attentions)
         except msgspec.ValidationError as error:
-            message, place = _split_place(error)
-            raise ValueError(f"attention.{place}: {message}") from None
+            raise ValueError(f"attention.{explain(error, choice, Attentions)}") from None
     else:
         attentions = Attentions.everywhere(choice)
     for kind in ("encoder", "decoder", "cross"):
@@ -225,36 +225,40 @@ class TrainConfig(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError(f"seed: expected a number from 0 to 2**63 - 1, got {self.seed}")
 
 
+class OverrideError(ValueError):
+    """What was given to ``--set`` is wrong, not the file."""
+
+
 def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
     """Read a YAML configuration and apply overrides of the form ``a.b=c``, whose values are YAML too."""
     try:
-        data = load_yaml(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        data = load_yaml(text)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: expected YAML, got {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
         raise ValueError(f"{path}: expected a mapping of settings, got {type(data).__name__}")
+    if not overrides:
+        return to_config(data, str(path))
     for override in overrides:
         _apply(data, override)
-    return to_config(data, str(path))
+    try:
+        return to_config(data, "--set")
+    except ValueError as error:
+        to_config(load_yaml(text), str(path))  # raises if the file is at fault
+        raise OverrideError(str(error)) from None
 
 
 def to_config(data: Mapping[str, Any], where: str) -> TrainConfig:
     """Check plain data and make it a configuration; errors name the place."""
-    _check_keys(data, TrainConfig, "", where)
-    sections = _sections()
+    check_keys(data, TrainConfig, where)
+    sections = sections_of(TrainConfig)
     # A section whose lines are all comments is None in YAML.
     given = {key: value for key, value in data.items() if not (value is None and key in sections)}
     try:
         return msgspec.convert(given, TrainConfig)
     except msgspec.ValidationError as error:
-        message, place = _split_place(error)
-        raise ValueError(f"{where}: {place + ': ' if place else ''}{message}") from None
-
-
-def _split_place(error: msgspec.ValidationError) -> tuple[str, str]:
-    """What msgspec says, and the setting that it says it about."""
-    message, _, place = str(error).partition(" - at `$")
-    return message, place.rstrip("`").lstrip(".")
+        raise ValueError(f"{where}: {explain(error, given, TrainConfig)}") from None
 
 
 def dump_config(config: TrainConfig) -> str:
@@ -266,57 +270,18 @@ def _apply(data: dict[str, Any], override: str) -> None:
     path, equals, text = override.partition("=")
     keys = path.strip().split(".")
     if not equals or not all(keys):
-        raise ValueError(f"--set: expected a.b=value, got {override!r}")
+        raise OverrideError(f"--set: expected a.b=value, got {override!r}")
     try:
         value = load_yaml(text)
     except yaml.YAMLError:
-        raise ValueError(f"--set {path}: expected a YAML value, got {text!r}") from None
+        raise OverrideError(f"--set {path}: expected a YAML value, got {text!r}") from None
     for place, key in enumerate(keys[:-1], 1):
         if data.get(key) is None:
             data[key] = {}
         if not isinstance(data[key], dict):
             whole = ".".join(keys[:place])
-            raise ValueError(
+            raise OverrideError(
                 f"--set {path}: expected settings in `{whole}`, got {data[key]!r}; set `{whole}` as a whole"
             )
         data = data[key]
     data[keys[-1]] = value
-
-
-def _check_keys(data: Mapping[str, Any], struct: type[msgspec.Struct], prefix: str, where: str) -> None:
-    """Refuse keys that nobody reads, and name the nearest one that is read."""
-    known = typing.get_type_hints(struct)
-    for key, value in data.items():
-        if key not in known:
-            here = {name: f"{prefix}{name}" for name in known}
-            elsewhere = {**_all_keys(), **here}
-            close = _nearest(key, here) or _nearest(key, elsewhere)
-            hint = f"did you mean `{elsewhere[close]}`?" if close else f"known are {', '.join(known)}"
-            raise ValueError(f"{where}: unknown setting `{prefix}{key}`; {hint}")
-        section = _section_of(known[key])
-        if section is not None and isinstance(value, Mapping):
-            _check_keys(value, section, f"{prefix}{key}.", where)
-
-
-def _nearest(key: object, names: Mapping[str, str]) -> str | None:
-    return next(iter(difflib.get_close_matches(str(key), names, n=1)), None)
-
-
-def _section_of(hint: Any) -> type[msgspec.Struct] | None:
-    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    if len(options) == 1 and isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return hint
-    return None
-
-
-def _sections() -> dict[str, type[msgspec.Struct]]:
-    hints = typing.get_type_hints(TrainConfig)
-    return {name: section for name, hint in hints.items() if (section := _section_of(hint)) is not None}
-
-
-def _all_keys() -> dict[str, str]:
-    """Every setting by its last name, for people who forgot the section or took another."""
-    found = {name: name for name in typing.get_type_hints(TrainConfig)}
-    for name, section in _sections().items():
-        found |= {inner: f"{name}.{inner}" for inner in typing.get_type_hints(section) if inner not in found}
-    return found

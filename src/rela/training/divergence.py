@@ -9,6 +9,10 @@ from typing import Any
 from rela.training.config import DivergenceSection
 
 
+class DivergedError(ValueError):
+    """The training diverged."""
+
+
 @dataclass
 class DivergenceWatch:
     """Looks at the loss of every update. Its state is saved with checkpoints, so a resumed run judges the same."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from rela._files import write_text
+from rela.training.lock import is_free
 
 LOG_FILE: Final = "log.jsonl"
 STATUS_FILE: Final = "status.json"
@@ -68,11 +69,15 @@ def _step_of(line: str) -> float:
 
 
 def read_status(run: Path) -> str | None:
-    """How a run stands, as far as its folder says; None if it says nothing."""
+    """How a run stands: running, done, failed, interrupted; killed if it says running and nobody trains it.
+
+    None if its folder says nothing.
+    """
     try:
-        return json.loads((run / STATUS_FILE).read_text(encoding="utf-8"))["status"]
+        status = json.loads((run / STATUS_FILE).read_text(encoding="utf-8"))["status"]
     except (OSError, ValueError, KeyError):
         return None
+    return "killed" if status == "running" and is_free(run) else status
 
 
 def read_log(run: Path) -> list[dict[str, Any]]:

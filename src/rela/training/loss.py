@@ -11,9 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from rela.model.transformer import Transformer
 from rela.text.vocabulary import PAD
 
 _CHUNK_NUMBERS: Final = 2**21
@@ -86,3 +87,15 @@ def naive_token_loss(hidden: Tensor, projection: Tensor, targets: Tensor, smooth
     flat = targets.reshape(-1)
     smoothed = F.cross_entropy(scores, flat, ignore_index=PAD, reduction="sum", label_smoothing=smoothing)
     return Loss(smoothed, F.cross_entropy(scores, flat, ignore_index=PAD, reduction="sum"))
+
+
+class Criterion(nn.Module):
+    """Model and loss in one module, so that several processes share its gradients."""
+
+    def __init__(self, model: Transformer, smoothing: float) -> None:
+        super().__init__()
+        self.model = model
+        self.smoothing = smoothing
+
+    def forward(self, source: Tensor, target_in: Tensor, target_out: Tensor) -> Loss:
+        return token_loss(self.model(source, target_in), self.model.projection, target_out, self.smoothing)

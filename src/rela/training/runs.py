@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from rela._files import write_text
 from rela.training.checkpoints import FOLDER
 from rela.training.config import TrainConfig, dump_config, load_config
-from rela.training.trainer import Reporter, Trainer
+from rela.training.journal import LOG_FILE, STATUS_FILE
+from rela.training.lock import FolderLock
+from rela.training.trainer import MODEL_FOLDER, Reporter, Trainer
 from rela.training.world import World
 
 CONFIG_FILE: Final = "config.yaml"
@@ -22,11 +26,22 @@ def start(config: TrainConfig, run: Path, world: World, reporter: Reporter) -> T
         raise FileExistsError(
             f"{run}: there is a run already; go on with `rela train --resume --run {run}`, or name another folder"
         )
+    foreign = next((name for name in (MODEL_FOLDER, LOG_FILE, STATUS_FILE) if (run / name).exists()), None)
+    if foreign is not None:
+        raise FileExistsError(
+            f"{run}: expected a folder for a new run, got one with {foreign} in it, which would be replaced; name "
+            "another folder"
+        )
     trainer = Trainer(config, run, world, reporter, resume=False)
-    if world.is_first:
+    locks: list[FolderLock] = []
+
+    def make() -> None:
         run.mkdir(parents=True, exist_ok=True)
+        locks.append(FolderLock(run))
         write_text(run / CONFIG_FILE, dump_config(config))
-    world.wait()
+
+    world.share(make)
+    trainer.lock = next(iter(locks), None)
     return trainer
 
 
@@ -41,13 +56,31 @@ def resume(
         raise FileNotFoundError(f"{run}: expected a run that was started before, with {CONFIG_FILE} in it; got none")
     saved = load_config(run / CONFIG_FILE)
     config = load_config(run / CONFIG_FILE, overrides) if wanted is None else wanted
-    for name in _FIXED:
-        if getattr(config, name) != getattr(saved, name):
-            raise ValueError(
-                f"{run}: expected the settings it was started with, got another `{name}`: {getattr(config, name)} "
-                f"instead of {getattr(saved, name)}; start a new run for that"
-            )
+    changes = _changes({name: _plain(saved, name) for name in _FIXED}, {name: _plain(config, name) for name in _FIXED})
+    if changes:
+        raise ValueError(
+            f"{run}: expected the settings it was started with, got {', '.join(changes)}; start a new run for that"
+        )
+    locks: list[FolderLock] = []
+    world.share(lambda: locks.append(FolderLock(run)))  # before anything in it is touched
     trainer = Trainer(config, run, world, reporter, resume=True)
+    trainer.lock = next(iter(locks), None)
     if world.is_first and config != saved:
         write_text(run / CONFIG_FILE, dump_config(config))
     return trainer
+
+
+def _plain(config: TrainConfig, name: str) -> object:
+    return msgspec.to_builtins(getattr(config, name))
+
+
+def _changes(before: Mapping[str, object], after: Mapping[str, object], prefix: str = "") -> list[str]:
+    """What differs: ``model.dim 64 instead of 32``."""
+    found: list[str] = []
+    for name in dict.fromkeys((*before, *after)):
+        old, new = before.get(name), after.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += _changes(old, new, f"{prefix}{name}.")
+        elif old != new:
+            found.append(f"{prefix}{name} {new} instead of {old}")
+    return found

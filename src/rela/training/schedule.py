@@ -25,7 +25,7 @@ class RateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if self.warmup < 1:
             raise ValueError(f"warmup: expected at least 1 update, got {self.warmup}")
         if self.peak is not None and not 0 < self.peak < 1:
-            raise ValueError(f"peak: expected a learning rate between 0 and 1, got {self.peak}")
+            raise ValueError(f"peak: expected a learning rate above 0 and below 1, got {self.peak}")
 
     def peak_for(self, dim: int) -> float:
         """The highest rate."""

@@ -8,11 +8,20 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 
 
+class InterruptedRunError(Exception):
+    """The training was asked to stop, by a signal, and left a checkpoint to go on from."""
+
+    def __init__(self, signal_number: int = signal.SIGINT) -> None:
+        super().__init__()
+        self.signal_number = signal_number
+
+
 class StopRequest:
     """Whether somebody wants training to stop after the update. A second Ctrl-C stops at once."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.wanted = False
+        self.signal_number: int = signal.SIGINT
         self._say = say
 
     @contextmanager
@@ -32,6 +41,6 @@ class StopRequest:
         if self.wanted and number == signal.SIGINT:  # torchrun sends SIGTERM more than once
             raise KeyboardInterrupt
         if not self.wanted:
-            self.wanted = True
+            self.wanted, self.signal_number = True, number
             with suppress(RuntimeError):  # in the middle of another line
                 self._say("stopping after this update; once more to stop at once")

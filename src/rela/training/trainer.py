@@ -14,9 +14,10 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from rela._warn import warn
 from rela.alignment.choice import choose, save_choice
 from rela.model.directory import Languages, load_model
 from rela.model.transformer import Transformer
@@ -34,23 +35,17 @@ from rela.training.checkpoints import (
     save_checkpoint,
 )
 from rela.training.config import TrainConfig
-from rela.training.divergence import DivergenceWatch
+from rela.training.divergence import DivergedError, DivergenceWatch
 from rela.training.journal import Journal, Status, board_class
-from rela.training.loss import Loss, token_loss
+from rela.training.lock import FolderLock
+from rela.training.loss import Criterion
 from rela.training.schedule import learning_rate
-from rela.training.signals import StopRequest
+from rela.training.signals import InterruptedRunError, StopRequest
 from rela.training.validation import Validator
 from rela.training.world import World
 
+MODEL_FOLDER: Final = "model"  # of a run: the finished model
 _ALIGNED_PAIRS: Final = 200  # of the validation split, to choose by which weights words are linked
-
-
-class DivergedError(ValueError):
-    """The training diverged."""
-
-
-class InterruptedRunError(Exception):
-    """The training was asked to stop, and left a checkpoint to go on from."""
 
 
 class Reporter(Protocol):
@@ -69,18 +64,6 @@ class Reporter(Protocol):
         ...
 
 
-class Criterion(nn.Module):
-    """Model and loss in one module, so that several processes share its gradients."""
-
-    def __init__(self, model: Transformer, smoothing: float) -> None:
-        super().__init__()
-        self.model = model
-        self.smoothing = smoothing
-
-    def forward(self, source: Tensor, target_in: Tensor, target_out: Tensor) -> Loss:
-        return token_loss(self.model(source, target_in), self.model.projection, target_out, self.smoothing)
-
-
 class Trainer:
     """One run: everything that it is made of, and the loop.
 
@@ -91,6 +74,9 @@ class Trainer:
 
     def __init__(self, config: TrainConfig, run: Path, world: World, reporter: Reporter, *, resume: bool) -> None:
         self.config, self.run_folder, self.world, self.reporter = config, run, world, reporter
+        self.lock: FolderLock | None = None  # of the first process, while the run is its own
+        if config.split == config.validation.split:
+            warn(f"training and validation are on the same pairs, the split {config.split!r}: nothing is held out")
         if config.log.tensorboard:
             board_class()  # an error now, not after the first update
         store = Store.open(config.store)
@@ -158,7 +144,7 @@ class Trainer:
                     self._validate_and_save(journal)
                     if self.world.any(self._stop.wanted):
                         self._save(scheduled=False)
-                        raise InterruptedRunError
+                        raise InterruptedRunError(self._stop.signal_number)
             return self._finish(journal)
         except (InterruptedRunError, KeyboardInterrupt):
             self._note_end(journal, "interrupted")
@@ -170,6 +156,8 @@ class Trainer:
             self._unwrap()
             if journal is not None:
                 journal.close()
+            if self.lock is not None:
+                self.lock.release()
 
     def _unwrap(self) -> None:
         """Free what holds the group of processes before it is left: freed later, it may wait for ever for the group."""
@@ -349,9 +337,9 @@ class Trainer:
             "parameters": self.model.num_parameters(),
             "attention": self.model.config.attention.label,
             "best": self.best,
-            "model": str(self.run_folder / "model"),
+            "model": str(self.run_folder / MODEL_FOLDER),
         }
-        average, folder = self.config.checkpoints.average, self.run_folder / "model"
+        average, folder = self.config.checkpoints.average, self.run_folder / MODEL_FOLDER
         self.world.share(lambda: self._write_model(average, folder))
         if journal is not None:
             journal.set_status("done", self.step, **{key: result[key] for key in ("tokens", "seconds", "best")})
