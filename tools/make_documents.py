@@ -123,7 +123,8 @@ def demo_table() -> str:
 def multi30k_table() -> str:
     """Markdown: the Multi30k models, and how they were trained."""
     lines = [
-        "| attention | parameters | target tokens | minutes | dev loss | BLEU test 2016 | 95% interval | chrF2 |",
+        "| attention | parameters | target tokens | dev loss | dev BLEU (greedy) | "
+        "test 2016 BLEU | 95% interval | chrF2 |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     signature = ""
@@ -134,11 +135,29 @@ def multi30k_table() -> str:
         bleu, chrf = test["scores"]["bleu"], test["scores"]["chrf"]
         interval = f"{bleu['interval']['mean']:.1f} ± {bleu['interval']['half_width']:.1f}"
         lines.append(
-            f"| `{train['attention']}` | {train['parameters']:,} | {train['tokens']:,} | {train['seconds'] / 60:.0f} | "
-            f"{train['best']['loss']:.3f} | {bleu['score']:.2f} | {interval} | {chrf['score']:.1f} |"
+            f"| `{train['attention']}` | {train['parameters']:,} | {train['tokens']:,} | "
+            f"{train['best']['loss']:.3f} | {train['best']['bleu']:.1f} | "
+            f"{bleu['score']:.2f} | {interval} | {chrf['score']:.1f} |"
         )
         signature = bleu["signature"]
     return "\n".join([*lines, "", f"`{signature}`"])
+
+
+def results_table() -> str:
+    """Markdown for the README: the translation system in a few numbers, softmax beside rela-g."""
+    pair = ("softmax", "rela-g")
+    names = [f"{kind}-{attention}{end}" for kind, end in (("demo", ""), ("multi30k", "-test")) for attention in pair]
+    if not all((RESULTS / f"{name}.json").exists() for name in names):
+        return NOT_YET
+    demos, tests = [[_read(f"{name}.json") for name in part] for part in (names[:2], names[2:])]
+    rows = {
+        "built-in grammar, unseen sentences: BLEU": [f"{demo['bleu']:.1f}" for demo in demos],
+        "built-in grammar, unseen combinations: BLEU": [f"{demo['bleu_compositional']:.1f}" for demo in demos],
+        "built-in grammar: word alignment error rate": [f"{demo['aer']:.1%}" for demo in demos],
+        "Multi30k English-German, test 2016: BLEU": [f"{test['scores']['bleu']['score']:.1f}" for test in tests],
+    }
+    lines = [f"| {what} | {' | '.join(values)} |" for what, values in rows.items()]
+    return "\n".join(["| | `softmax` | `rela-g` |", "|---|--:|--:|", *lines])
 
 
 def train_speed_table() -> str:
@@ -167,6 +186,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "core speed": ("docs/attention.md", lambda: attention_speed_table("core")),
     "demo": ("docs/results.md", demo_table),
     "multi30k": ("docs/results.md", multi30k_table),
+    "results": ("README.md", results_table),
     "training speed": ("docs/results.md", train_speed_table),
 }
 """The marks around a table, the document it stands in, and what makes it."""

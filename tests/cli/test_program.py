@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 import typer
 from tests.cli.helpers import rela
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from rela._version import __version__
 from rela.cli._app import EXIT_INTERRUPTED, build_app, run
@@ -120,6 +121,13 @@ class TestErrors:
         command = Command(name="fail", run=fail, example="rela fail")
         other = Command(name="group other", run=fail, example="rela group other")
         return run([command, other], {"group": "Commands in a group."}, [*options, "fail"])
+
+    def test_torchrun_is_told_too(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))
+        assert self.run_failing(ValueError("no")) == 1
+        failure = ProcessFailure(local_rank=0, pid=1, exitcode=1, error_file=str(tmp_path / "error.json"))
+        assert failure.error_file_data["message"]["extraInfo"]["py_callstack"] == "rela: error: no"
+        assert "rela: error: no" in ChildFailedError("rela", {0: failure}).format_msg()
 
     @pytest.mark.parametrize(
         ("error", "message"),

@@ -4,10 +4,13 @@ import contextlib
 import errno
 import functools
 import itertools
+import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -61,9 +64,20 @@ def run(commands: Sequence[Command], groups: Mapping[str, str], arguments: Seque
         except Exception as error:  # ours are raised again
             if os.environ.get(DEBUG_VARIABLE) == "1" or not _can_be_mended(error):
                 raise
-            sys.stderr.write(f"rela: error: {in_one_line(error)}\n")
+            line = f"rela: error: {in_one_line(error)}"
+            sys.stderr.write(f"{line}\n")
+            _tell_torchrun(line)
             return EXIT_FAILED
     return code if isinstance(code, int) else 0
+
+
+def _tell_torchrun(line: str) -> None:
+    """For the report at the end of torchrun's own long output, in the file and the form it asks for."""
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if path:
+        details = {"py_callstack": line, "timestamp": str(int(time.time()))}
+        with contextlib.suppress(OSError):
+            Path(path).write_text(json.dumps({"message": {"message": line, "extraInfo": details}}), encoding="utf-8")
 
 
 def _can_be_mended(error: Exception) -> bool:
