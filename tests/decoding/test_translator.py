@@ -179,9 +179,9 @@ class TestOddLines:
         for wrong in ("ab", ("a",), ("a", "b", "c"), ("a", None), 3):
             with pytest.raises(TypeError, match=r"pairs: expected pairs of strings .* as number 2"):
                 translator.align([("a", "b"), wrong])  # pyright: ignore[reportArgumentType]
-        with pytest.raises(TypeError, match="pairs: expected a list of pairs .*, got one string"):
+        with pytest.raises(TypeError, match=r"pairs: expected a list of pairs .*, got one string"):
             translator.align("a dog")  # pyright: ignore[reportArgumentType]
-        with pytest.raises(TypeError, match="pairs: expected a list of pairs .*, got NoneType"):
+        with pytest.raises(TypeError, match=r"pairs: expected a list of pairs .*, got NoneType"):
             translator.align(None)  # pyright: ignore[reportArgumentType]
 
 
