@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 from collections.abc import Generator
@@ -25,12 +26,18 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Generator[None]:
-    """Errors of the system name this file: those of a full disk name none."""
+def naming(name: str | Path) -> Generator[None]:
+    """Errors of the system name this file or stream: those of a full disk name none."""
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        raise OSError(error.errno, error.strerror, str(name)) from None
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rela._files import naming, write_text
+from rela._streams import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,14 +54,16 @@ def write_json(data: Any, destination: str) -> None:
     """
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if destination == STDOUT:
-        sys.stdout.write(text)
+        with naming(STANDARD_OUTPUT):
+            sys.stdout.write(text)
+            sys.stdout.flush()
         return
     path = Path(destination).resolve()  # a link stays a link
-    if path.exists() and not path.is_file():  # a device or a pipe, which a rename would replace
-        path.write_text(text, encoding="utf-8")
-        return
-    with naming(Path(destination)):
-        write_text(path, text)
+    with naming(destination):
+        if path.exists() and not path.is_file():  # a device or a pipe, which a rename would replace
+            path.write_text(text, encoding="utf-8")
+        else:
+            write_text(path, text)
 
 
 def console_for(json_to: str | None) -> "Console":
