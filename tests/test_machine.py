@@ -1,6 +1,9 @@
 """Facts about the machine, read from descriptions of other machines too."""
 
+import importlib.metadata
 from pathlib import Path
+
+import pytest
 
 from rela import _machine
 
@@ -63,10 +66,33 @@ def test_a_compiler_that_fails_is_none(tmp_path: Path):
     assert _machine.find_compiler({"PATH": str(tmp_path)}) is None
 
 
-def test_extras_come_from_the_metadata():
-    extras = _machine.read_extras()
-    assert "pytest" in extras["dev"]
-    assert extras["dev"]["pytest"] == _machine.installed_version("pytest")
+PROJECT = """\
+[project]
+name = "rela-attention"
+[project.optional-dependencies]
+translate = ["pytest>=8.3", "surely-not-a-distribution"]
+dev = ["rela-attention[translate]", "pytest-xdist[psutil]>=3.6; python_version > '3'"]
+"""
+
+
+def test_extras_of_a_source_tree(tmp_path: Path):
+    """The metadata of an editable installation may be older than it."""
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    assert _machine.read_extras(tmp_path / "pyproject.toml") == {
+        "translate": {"pytest": _machine.installed_version("pytest"), "surely-not-a-distribution": None},
+        "dev": {"pytest-xdist": _machine.installed_version("pytest-xdist")},
+    }
+    assert {"translate", "tensorboard", "dev"} <= _machine.read_extras().keys()
+
+
+@pytest.mark.parametrize("text", [None, "no TOML", "[project]\nname = 'another'\n", "[tool.ruff]\n"])
+def test_extras_come_from_the_metadata_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None):
+    if text is not None:
+        (tmp_path / "pyproject.toml").write_text(text)
+    lines = ["torch>=2.6", "pytest>=8.3; extra == 'dev'"]
+    monkeypatch.setattr(importlib.metadata, "requires", {_machine.DISTRIBUTION: lines}.__getitem__)
+    extras = _machine.read_extras(tmp_path / "pyproject.toml")
+    assert extras == {"dev": {"pytest": _machine.installed_version("pytest")}}
 
 
 def test_version_of_what_is_not_installed():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 from collections.abc import Generator
@@ -25,14 +26,20 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def naming(path: Path | str) -> Generator[None]:
-    """Errors of the system name this file: those of a full disk name none. Nobody who reads is no error of a file."""
+def naming(name: str | Path) -> Generator[None]:
+    """Errors of the system name this file or stream: those of a full disk name none. A reader who left is no error."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        raise OSError(error.errno, error.strerror, str(name)) from None
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

@@ -7,11 +7,14 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 DISTRIBUTION = "rela-attention"
+_PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 # fmt: off
 SIMD_FLAGS = (
@@ -103,19 +106,39 @@ def installed_version(distribution: str) -> str | None:
         return None
 
 
-def read_extras() -> dict[str, dict[str, str | None]]:
+def read_extras(project: Path = _PROJECT) -> dict[str, dict[str, str | None]]:
     """For each extra of this package, the versions of what it asks for; None marks what is absent.
 
-    Empty when the package is not installed but only found on the path.
+    From the `project` file if the package runs from its source tree: the metadata of an editable installation are
+    those of the day when it was installed, and without an installation there are none. Empty if there are neither.
     """
+    extras: dict[str, dict[str, str | None]] = {}
+    for extra, requirement in _read_requirements(project):
+        name = re.match(r"[\w.-]+", requirement)
+        if name and name[0] != DISTRIBUTION:  # an extra may ask for others of this package
+            extras.setdefault(extra, {})[name[0]] = installed_version(name[0])
+    return extras
+
+
+def _read_requirements(project: Path) -> Iterator[tuple[str, str]]:
+    """Extras, and a requirement of each."""
+    if (stated := _read_project(project)) is not None:
+        for extra, requirements in stated.get("optional-dependencies", {}).items():
+            yield from ((extra, requirement) for requirement in requirements)
+        return
     try:
         requirements = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
-        return {}
-    extras: dict[str, dict[str, str | None]] = {}
+        return
     for requirement in requirements:
-        name = re.match(r"[\w.-]+", requirement)
-        extra = re.search(r"""extra\s*==\s*['"]([\w.-]+)['"]""", requirement)
-        if name and extra:
-            extras.setdefault(extra[1], {})[name[0]] = installed_version(name[0])
-    return extras
+        if extra := re.search(r"""extra\s*==\s*['"]([\w.-]+)['"]""", requirement):
+            yield extra[1], requirement
+
+
+def _read_project(project: Path) -> dict[str, Any] | None:
+    """The table `project` of a pyproject.toml of this package; None if there is none, or another's."""
+    try:
+        stated = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {})
+    except (OSError, ValueError):  # not there, or no TOML
+        return None
+    return stated if stated.get("name") == DISTRIBUTION else None

@@ -16,7 +16,7 @@ from rela._version import __version__
 def test_says_what_is_here():
     done = rela("doctor")
     assert done.returncode == 0, done.stderr
-    for label in ("rela", "python", "platform", "cpu", "simd", "compiler", "torch", "entmax", "extra dev"):
+    for label in ("rela", "python", "platform", "cpu", "simd", "compiler", "torch", "entmax", "extra translate"):
         assert f"\n{label} " in f"\n{done.stdout}"
     assert done.stdout.rstrip().endswith("ready")
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -156,3 +157,55 @@ def test_wrong_use(arguments: tuple[str, ...], message: str, capsys: pytest.Capt
     assert captured.out == ""
     assert message in captured.err
     assert captured.err.endswith("see `rela evaluate --help`\n")
+
+
+FULL = "No space left on device; make room, or choose another place"
+
+
+def test_a_full_disk(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(COMMANDS, GROUPS, ["evaluate", "ours", "--reference", "ref", "--no-bootstrap", "--json", "/dev/full"]) == 1
+    )
+    assert capsys.readouterr().err == f"rela: error: /dev/full: {FULL}\n"
+    for json_to in ([], ["--json", "-"]):
+        done = shell("--no-bootstrap", *json_to, redirection="> /dev/full")
+        assert (done.returncode, done.stderr) == (1, f"rela: error: standard output: {FULL}\n")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "arguments", "code", "message"),
+    [
+        (">&-", (), 1, "rela: error: standard output: expected it to be open, got it closed; name a file"),
+        (">&-", ("--json", "-"), 1, "rela: error: standard output: expected it to be open, got it closed"),
+        (">&-", ("--json", "out.json"), 0, ""),
+        ("<&-", ("--json", "out.json"), 0, ""),
+    ],
+)
+def test_closed_streams(redirection: str, arguments: tuple[str, ...], code: int, message: str) -> None:
+    done = shell("--no-bootstrap", *arguments, redirection=redirection)
+    assert done.returncode == code
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == bool(message)
+    assert Path("out.json").exists() == (code == 0)
+
+
+def test_a_closed_standard_input() -> None:
+    done = shell("--no-bootstrap", redirection="<&-", hypotheses="-")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("rela: error: standard input: expected it to be open, got it closed; give a file")
+
+
+def shell(*arguments: str, redirection: str, hypotheses: str = "ours") -> subprocess.CompletedProcess[str]:
+    line = shlex.join([sys.executable, "-m", "rela", "evaluate", hypotheses, "--reference", "ref", *arguments])
+    return subprocess.run(["sh", "-c", f"{line} {redirection}"], capture_output=True, text=True, check=False)
+
+
+def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rela.evaluation.evaluate", stop)
+    assert run(COMMANDS, GROUPS, ["evaluate", "ours", "--reference", "ref"]) == 130
+    captured = capsys.readouterr()
+    assert captured.err == "rela: stopped; no scores were written: the same command begins anew\n"
+    assert captured.out == ""

@@ -4,25 +4,23 @@ import gzip
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.helpers import rela
+from tests.cli.preparing import ENGLISH, FAILURES, FILES, GERMAN, LANGUAGES, WRONG_USE
 
 from rela.cli._app import run
 from rela.cli._commands import COMMANDS, GROUPS
 from rela.text import prepare as preparing
 from rela.text.store import Store
-
-ENGLISH = ["a dog runs .", "two dogs run .", "a house !"]
-GERMAN = ["ein Hund läuft .", "zwei Hunde laufen .", "ein Haus !"]
-FILES = ("--pairs", "train=train.en,train.de", "--source", "en", "--target", "de", "--merges", "20")
-LANGUAGES = ("--source", "en", "--target", "de", "--merges", "20")
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +132,27 @@ def test_strict(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert captured.err.startswith("rela: error: bad.en, line 2: empty-source: got ")
     assert captured.err.count("\n") == 1
-    assert not Path("store").exists()
+    assert not list(Path().glob("*store*"))
+
+
+@pytest.mark.parametrize("side", ["en", "de"])
+def test_half_a_character(side: str, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = json.dumps({"en": "a", "de": "b"} | {side: "x \ud800"})
+    write(Path("half.jsonl"), [json.dumps({"en": "a", "de": "b"}), broken])
+    assert command("store", "--pairs", "train=half.jsonl", *LANGUAGES) == 0
+    meaning = "an escape such as \\ud800 without its other half (a lone surrogate), which is no character"
+    assert f"    half-character: 1 ({meaning}): half.jsonl:2\n" in capsys.readouterr().out
+    assert command("strict", "--pairs", "train=half.jsonl", *LANGUAGES, "--strict") == 1
+    assert capsys.readouterr().err.startswith(f"rela: error: half.jsonl, line 2: half-character: got {meaning}; repair")
+    assert not list(Path().glob("*strict*"))
+
+
+def test_the_same_language_twice_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        pairs = ("--pairs", "train=train.en,train.de", "--source", "en", "--target", "en", "--merges", "5")
+        assert command("store", *pairs) == 0
+    assert capsys.readouterr().err.startswith("rela: note: --source and --target are both en; is the text not to be")
 
 
 def test_separate_and_the_vocabulary_of_another_store(capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,51 +232,9 @@ def read_terminal(descriptor: int) -> bytes:
         return b""
 
 
-WRONG_USE: list[tuple[tuple[str, ...], str]] = [
-    ((), "expected either --corpus NAME or --pairs SPLIT=FILE[,FILE]"),
-    (("--corpus", "grammar", *FILES), "expected either --corpus NAME or --pairs"),
-    (("--corpus", "grammar", "--source", "en"), "--source: expected without --corpus, got both"),
-    (("--corpus", "grammar", "--columns", "1,2"), "--columns: expected without --corpus, got both"),
-    (("--corpus", "grammar", "--format", "tsv"), "--format: expected without --corpus, got both"),
-    (("--pairs", "train=a,b"), "--pairs: expected --source and --target, the two languages, as well"),
-    ((*FILES, "--splits", "dev"), "--splits: expected without --pairs, got both"),
-    ((*FILES, "--tokenizer-of", "x"), "--merges: expected without --tokenizer-of, which learns nothing, got both"),
-    (("--pairs", "a,b", *LANGUAGES), "--pairs: expected SPLIT=FILE or SPLIT=FILE,FILE, got 'a,b'"),
-    (("--pairs", "train=a,b,c", *LANGUAGES), "--pairs: expected SPLIT=FILE or SPLIT=FILE,FILE, got 'train=a,b,c'"),
-    (("--pairs", "train=a,", *LANGUAGES), "--pairs: expected SPLIT=FILE or SPLIT=FILE,FILE, got 'train=a,'"),
-    (("--pairs", "train=a.txt", *LANGUAGES), "--pairs: expected two files, or one .tsv or .jsonl file"),
-    (("--pairs", "../x=a.tsv", "--pairs", "train=b.tsv", *LANGUAGES), "expected a split's name of letters"),
-    (("--pairs", "dev=a.tsv", *LANGUAGES), "--pairs: expected the split 'train' to learn subwords from, got dev"),
-    (
-        ("--pairs", "train=a,b", "--format", "tsv", *LANGUAGES),
-        "--pairs: expected one file for the format tsv, got 'a,b'",
-    ),
-    (
-        ("--pairs", "train=train.de,train.en", *LANGUAGES),
-        "--pairs: expected the en file first, got 'train.de,train.en'",
-    ),
-    (("--pairs", "train=a.de.gz,a.en.gz", *LANGUAGES), "exchange the two files, or --source and --target"),
-    (("--pairs", "train=-,-", *LANGUAGES), "--pairs: expected standard input (-) for one side at most"),
-    (("--pairs", "train=-", "--pairs", "dev=-", *LANGUAGES), "--pairs: expected standard input (-) once at most"),
-    (("--pairs", "train=a.tsv", "--columns", "0,1", *LANGUAGES), "--columns: expected two numbers from 1 on"),
-    (("--pairs", "train=a.tsv", "--columns", "²,1", *LANGUAGES), "--columns: expected two numbers from 1 on"),
-    (("--pairs", "train=a.tsv", "--columns", "1,2,3", *LANGUAGES), "--columns: expected two numbers from 1 on"),
-    (
-        ("--pairs", "train=a.jsonl", "--keys", "a,b,c", *LANGUAGES),
-        "--keys: expected two keys such as en,de, got 'a,b,c'",
-    ),
-    ((*FILES, "--columns", "1,2"), "--columns: expected with a .tsv file, got '1,2' and none"),
-    ((*FILES, "--keys", "a,b"), "--keys: expected with a .jsonl file, got 'a,b' and none"),
-    ((*FILES[:-2], "--merges", "-1"), "got '-1'"),
-    ((*FILES, "--max-chars", "0"), "got '0'"),
-    ((*FILES, "--max-train-pairs", "x"), "got 'x'"),
-    ((*FILES, "--format", "xml"), "got 'xml'"),
-    ((*FILES, "--json", "none/result.json"), "the folder of 'none/result.json' does not exist; make it first"),
-]
-
-
 @pytest.mark.parametrize(("arguments", "message"), WRONG_USE)
 def test_wrong_use(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("link.de").symlink_to("train.en")
     assert command("store", *arguments) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("rela: error: ")
@@ -268,33 +244,18 @@ def test_wrong_use(arguments: tuple[str, ...], message: str, capsys: pytest.Capt
     assert not list(Path().glob("*store*"))
 
 
-FAILURES: list[tuple[str, tuple[str, ...], str]] = [
-    ("store", ("--pairs", "train=none.en,train.de", *LANGUAGES), "none.en: expected a text file, there is none"),
-    ("store", ("--pairs", "train=cache,train.de", *LANGUAGES), "cache: expected a text file, got a folder"),
-    (
-        "store",
-        ("--pairs", "train=empty.en,empty.en", *LANGUAGES),
-        "train: expected at least one pair, got none; 0 lines",
-    ),
-    ("train.en/store", FILES, "Not a directory"),
-    (".", (*FILES, "--overwrite"), "expected a store to overwrite, got something else"),
-    ("store", (*FILES[:-2], "--tokenizer-of", "cache"), "expected tokenizer.json, or tokenizer.source.json and"),
-    ("store", ("--pairs", "train=cut.tsv.gz", *LANGUAGES), "cut.tsv.gz: expected a whole .gz file, got a damaged"),
-    ("train.en", FILES, "train.en: there is something already"),
-]
-
-
 @pytest.mark.parametrize(("out", "arguments", "message"), FAILURES)
 def test_failures(out: str, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("cache").mkdir()
     Path("empty.en").touch()
+    Path("empty.de").touch()
     Path("cut.tsv.gz").write_bytes(gzip.compress(b"a\tb\n" * 1000)[:-12])
     assert command(out, *arguments) == 1
     captured = capsys.readouterr()
     assert captured.err.startswith("rela: error: ")
     assert message in captured.err
     assert captured.err.count("\n") == 1
-    assert not Path("store").exists()
+    assert not list(Path().glob("*store*"))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -311,7 +272,10 @@ def test_a_full_disk() -> None:
         [sys.executable, "-c", program, "prepare", "store", *FILES], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"rela: error: {Path.cwd()}/.store.partial/tokenizer.json: File too large\n"
+    assert done.stderr == (
+        f"rela: error: {Path.cwd()}/.store.partial/tokenizer.json: File too large; see `ulimit -f`, or choose another "
+        "place\n"
+    )
     assert command("store", *FILES) == 0
     assert texts("store") == (ENGLISH, GERMAN)
 
@@ -330,6 +294,9 @@ def test_interrupted_and_taken_up(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     arguments = (*FILES, "--pairs", "dev=train.en,train.de")
     assert command("store", *arguments) == 130
     assert not Path("store").exists()
+    assert capsys.readouterr().err == (
+        f"rela: stopped; {Path.cwd()}/.store.partial has what was done, and the same command goes on from there\n"
+    )
     assert command("store", *arguments) == 0
     assert len(calls) == 3 + 2  # of the second split only
     assert texts("store", "train") == texts("store", "dev") == (ENGLISH, GERMAN)
@@ -345,5 +312,25 @@ def test_ctrl_c() -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 130
         assert process.stderr is not None
-        assert process.stderr.read() == b""
-    assert not Path("store").exists()
+        said = b"rela: stopped; nothing is left behind, and the same command begins anew\n"
+        assert process.stderr.read() == said
+    assert not list(Path().glob("*store*"))
+
+
+@pytest.mark.parametrize(
+    ("redirection", "pairs", "code", "message"),
+    [
+        ("<&-", "-", 1, "rela: error: standard input: expected it to be open, got it closed; give a file"),
+        ("<&-", "-,train.de", 1, "rela: error: standard input: expected it to be open, got it closed; give a file"),
+        (">&-", "train.en,train.de", 0, ""),
+        (">&- --json -", "train.en,train.de", 1, "rela: error: standard output: expected it to be open"),
+        ("> /dev/full", "train.en,train.de", 1, "rela: error: standard output: No space left on device"),
+    ],
+)
+def test_standard_streams_of_no_use(redirection: str, pairs: str, code: int, message: str) -> None:
+    line = shlex.join([sys.executable, "-m", "rela", "prepare", "store", "--pairs", f"train={pairs}", *LANGUAGES])
+    done = subprocess.run(["sh", "-c", f"{line} {redirection}"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == bool(message)
+    assert not list(Path().glob(".store*"))

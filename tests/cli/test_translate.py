@@ -1,57 +1,22 @@
-"""`rela translate`: what goes in and out, and what happens when it is cut off, refused or interrupted."""
+"""`rela translate`: what goes in and out, and what happens when it is refused or interrupted."""
 
 import gzip
-import io
 import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
-import sys
-import time
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
-from tests.model.folders import make_folder
+from tests.cli.translating import LINES, TEXT, Run, command, names, same_package
 
-import rela
-from rela.cli._app import run
-from rela.cli._commands import COMMANDS, GROUPS
-from rela.cli._partial import keep_whole_windows
 from rela.decoding.search import SearchOptions
-from rela.decoding.translator import Translator
-
-LINES = ["the dog runs", "", "a cat", "der Hund läuft", "  ", "small house, old dog", "green", "the cat sleeps ."]
-TEXT = "".join(f"{line}\n" for line in LINES)
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_folder(tmp_path_factory.mktemp("models") / "model")
-
-
-@pytest.fixture
-def call(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command in this process: exit code, standard output, standard error."""
-    monkeypatch.setenv("RELA_DEBUG", "0")
-    monkeypatch.chdir(tmp_path)
-
-    def translate(*arguments: str, stdin: str | bytes = b"", folder: Path = model) -> tuple[int, str, str]:
-        data = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            code = run(COMMANDS, GROUPS, ["translate", "--model", str(folder), "--beam", "2", *arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return translate
+from rela.decoding.translator import Translation, Translator
 
 
 @pytest.fixture(scope="module")
@@ -119,10 +84,10 @@ class TestStreams:
         _, out, _ = call("--nbest", "2", stdin=TEXT)
         rows = [line.split("\t") for line in out.splitlines()]
         assert all(len(row) == 3 for row in rows)
-        assert [int(row[0]) for row in rows] == [1, 1, 2, 3, 3, 4, 4, 5, 6, 6, 7, 7, 8, 8]  # blank lines have one
+        assert [int(row[0]) for row in rows] == [number for number in range(1, 9) for _ in range(2)]
         first = {row[0]: row for row in reversed(rows)}
         assert [first[str(number)][2] for number in range(1, 9)] == [text.replace("\t", " ") for text in expected]
-        assert first["2"][1:] == ["0.000000", ""]
+        assert rows[2:4] == [["2", "0.000000", ""]] * 2  # as many as others have: whoever reads them may count
 
     def test_align(self, call: Run, expected: list[str]):
         _, out, _ = call("--align", stdin=TEXT)
@@ -136,8 +101,6 @@ class TestStreams:
         assert all(len(line.split("\t")) == 4 for line in both.splitlines())
 
     def test_tabs_and_line_breaks_in_a_translation(self, call: Run, monkeypatch: pytest.MonkeyPatch):
-        from rela.decoding.translator import Translation
-
         found = Translation("a\tb\nc", -1.0, -2.0, alignment=((0, 0),))
         monkeypatch.setattr(Translator, "translate", lambda *_, **__: [found])  # pyright: ignore[reportUnknownLambdaType]
         assert call(stdin="x\n")[1] == "a\tb c\n"
@@ -171,10 +134,18 @@ class TestOddInput:
         assert (code, out.count("\n")) == (0, 4)
         assert "rela: note: sources of more than 9 pieces were cut there: 2 (lines 2, 4); see --max-source\n" in err
 
-    def test_a_line_of_too_many_characters(self, call: Run):
-        code, out, err = call("--max-source", "5", stdin="x" * 20_000 + "\nthe dog\n")
+    @pytest.mark.parametrize("word", ["x", "dog ", "\U0001f600", " "])
+    def test_a_line_of_a_million_characters(self, call: Run, word: str):
+        code, out, err = call("--max-source", "5", stdin=f"{word * (1_000_000 // len(word))}\nthe dog\n")
         assert (code, out.count("\n")) == (0, 2)
-        assert "too-long: 1" in err
+        notes = [line for line in err.splitlines() if "did not end" not in line]  # of random weights
+        assert notes == ["rela: note: sources of more than 5 pieces were cut there: 1 (line 1); see --max-source"]
+
+    def test_what_the_note_recommends_helps(self, call: Run):
+        text = "dog " * 5000 + "\n"
+        with mock.patch.object(Translator, "translate", lambda _, lines, **__: [Translation(lines[0], 0.0, 0.0)]):  # pyright: ignore[reportUnknownLambdaType]
+            _, out, err = call("--max-source", "100000", stdin=text)
+        assert (out, err) == (text, "")
 
     def test_a_translation_that_does_not_end(self, call: Run, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(SearchOptions, "longest", lambda _, __: 1)  # pyright: ignore[reportUnknownLambdaType]
@@ -207,12 +178,13 @@ class TestRefused:
             (["-o", "none/out"], 2, "does not exist; make it first"),
             (["none.txt"], 1, "none.txt: No such file or directory"),
             (["."], 1, "Is a directory"),
-            (["--device", "nonsense"], 1, "device: expected one that torch finds here, such as cpu, got nonsense"),
-            (["--device", "cuda:77"], 1, "device: expected one that torch finds here"),
+            (["--device", "nonsense"], 2, "device: expected cpu, cuda or cuda:1, got 'nonsense'"),
+            (["--device", "cuda:77"], 2, "device: expected one that is here, got 'cuda:77'"),
+            (["--json", "/dev/full"], 1, "/dev/full: No space left on device"),
         ],
     )
     def test_wrong_use_is_one_line(self, call: Run, arguments: list[str], code: int, message: str):
-        got, out, err = call(*arguments, stdin=TEXT)
+        got, out, err = call(*arguments, stdin="")
         assert (got, out) == (code, "")
         assert message in err
         assert err.count("\n") == 1
@@ -247,114 +219,24 @@ class TestFiles:
         assert (tmp_path / "pipe").is_fifo()
         assert names(tmp_path) == ["pipe"]
         code, _, err = call("-o", "pipe", "--resume", stdin=TEXT)
-        assert code == 1
+        assert code == 2
         assert "--resume: expected --output to be a file" in err
 
     def test_a_full_disk_is_named(self, call: Run):
         code, _, err = call("-o", "/dev/full", stdin=TEXT)
-        assert (code, err.splitlines()[-1]) == (1, "rela: error: /dev/full: No space left on device")
-
-
-def interrupted(call: Run, window_number: int, *arguments: str) -> None:
-    """A run that is stopped while it translates a window."""
-    calls = iter(range(99))
-    translate = Translator.translate
-
-    def stop(self: Translator, *positional: Any, **options: Any) -> Any:
-        if next(calls) == window_number:
-            raise KeyboardInterrupt
-        return translate(self, *positional, **options)
-
-    with mock.patch.object(Translator, "translate", stop):
-        assert call(*arguments, stdin=TEXT)[0] == 130
-
-
-class TestResume:
-    @pytest.fixture(autouse=True)
-    def _short_translations(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(SearchOptions, "longest", lambda _, __: 6)  # pyright: ignore[reportUnknownLambdaType]
-
-    @pytest.mark.parametrize("extra", [[], ["--nbest", "2"], ["--align"]], ids=["plain", "nbest", "align"])
-    @pytest.mark.parametrize("stopped", [0, 1, 3])
-    def test_the_same_bytes(self, call: Run, tmp_path: Path, extra: list[str], stopped: int):
-        options = ["--window", "2", *extra]
-        assert call(*options, "-o", "whole", stdin=TEXT)[0] == 0
-        whole = (tmp_path / "whole").read_bytes()
-        interrupted(call, stopped, *options, "-o", "out")
-        partial = (tmp_path / "out.partial").read_bytes()
-        assert whole.startswith(partial)
-        recipe = (tmp_path / "out.partial.json").read_bytes()
-        for size in sorted({1, len(partial) // 2, max(0, len(partial) - 1), len(partial)}):
-            (tmp_path / "out.partial").write_bytes(partial[:size])
-            (tmp_path / "out.partial.json").write_bytes(recipe)
-            assert call(*options, "-o", "out", "--resume", stdin=TEXT)[0] == 0
-            assert (tmp_path / "out").read_bytes() == whole
-            assert names(tmp_path) == ["out", "whole"]
-            (tmp_path / "out").unlink()
-
-    def test_what_is_there_is_not_translated_again(self, call: Run, tmp_path: Path):
-        interrupted(call, 3, "--window", "2", "-o", "out")
-        seen: list[str] = []
-        translate = Translator.translate
-
-        def watch(self: Translator, sentences: list[str], **options: Any) -> Any:
-            seen.extend(sentences)
-            return translate(self, sentences, **options)
-
-        with mock.patch.object(Translator, "translate", watch):
-            call("--window", "2", "-o", "out", "--resume", stdin=TEXT)
-        assert seen == LINES[6:]
-
-    def test_without_resume_it_begins_anew(self, call: Run, tmp_path: Path):
-        interrupted(call, 2, "--window", "2", "-o", "out")
-        assert call("-o", "out", stdin="a cat\n")[0] == 0
-        assert (tmp_path / "out").read_text().count("\n") == 1
-        assert names(tmp_path) == ["out"]
-
-    def test_nothing_to_go_on_with_begins_anew(self, call: Run, tmp_path: Path):
-        assert call("-o", "out", "--resume", stdin="a cat\n")[0] == 0
-        assert (tmp_path / "out").read_text().count("\n") == 1
-
-    def test_other_options_are_refused(self, call: Run, tmp_path: Path):
-        interrupted(call, 2, "--window", "2", "-o", "out")
-        before = (tmp_path / "out.partial").read_bytes()
-        code, _, err = call("--window", "3", "-o", "out", "--resume", stdin=TEXT)
-        assert code == 1
-        assert "was begun with window 2, got 3; give the same options" in err
-        (tmp_path / "out.partial.json").unlink()
-        code, _, err = call("--window", "2", "-o", "out", "--resume", stdin=TEXT)
-        assert code == 1
-        assert "was begun with model something unknown" in err
-        assert (tmp_path / "out.partial").read_bytes() == before
-
-    def test_a_shorter_input_is_refused(self, call: Run, tmp_path: Path):
-        interrupted(call, 2, "--window", "2", "-o", "out")
-        code, _, err = call("--window", "2", "-o", "out", "--resume", stdin="the dog\n")
-        assert code == 1
-        assert "at least 4 lines, got 1" in err
-        assert not (tmp_path / "out").exists()
-
-    def test_whole_windows(self, tmp_path: Path):
-        file = tmp_path / "partial"
-        file.write_bytes(b"a\n\nc\nd\ne")
-        assert (keep_whole_windows(file, 2, numbered=False), file.read_bytes()) == (2, b"a\n\nc\nd\n")
-        file.write_bytes(b"1\tx\n1\ty\n2\tz\n3\tx\n3\t")
-        assert (keep_whole_windows(file, 2, numbered=True), file.read_bytes()) == (1, b"1\tx\n1\ty\n2\tz\n")
-        file.write_bytes(b"1\tx\n2\tz\n\0\0\0\0\n")
-        assert (keep_whole_windows(file, 1, numbered=True), file.read_bytes()) == (1, b"1\tx\n")
+        assert (code, err.splitlines()[-1]) == (
+            1,
+            "rela: error: /dev/full: No space left on device; make room, or choose another place",
+        )
 
 
 class TestProcess:
     """What only a process of its own shows."""
 
-    @staticmethod
-    def command(model: Path, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "rela", "translate", "--model", str(model), "--threads", "1", *arguments]
-
     def test_a_reader_that_goes(self, model: Path, tmp_path: Path):
         (tmp_path / "in").write_text(TEXT * 40, encoding="utf-8")
         with subprocess.Popen(
-            self.command(model, str(tmp_path / "in"), "--beam", "1", "--window", "4"),
+            command(model, str(tmp_path / "in"), "--beam", "1", "--window", "4"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         ) as process:
@@ -368,33 +250,52 @@ class TestProcess:
     def test_a_full_standard_output(self, model: Path):
         with Path("/dev/full").open("w") as full:
             done = subprocess.run(
-                self.command(model, "--beam", "1"),
+                command(model, "--beam", "1"),
                 input="the dog\n",
                 stdout=full,
                 stderr=subprocess.PIPE,
                 text=True,
                 check=False,
             )
-        assert (done.returncode, done.stderr) == (1, "rela: error: standard output: No space left on device\n")
+        assert done.returncode == 1
+        assert done.stderr == (
+            "rela: error: standard output: No space left on device; make room, or choose another place\n"
+        )
 
-    def test_killed_and_resumed(self, model: Path, tmp_path: Path, call: Run):
-        (tmp_path / "in").write_text(TEXT * 6, encoding="utf-8")
-        options = ["in", "--window", "4", "--threads", "1"]
-        assert call(*options, "-o", "whole")[0] == 0
-        with subprocess.Popen(
-            self.command(model, *options, "--beam", "2", "-o", "out"), stderr=subprocess.PIPE, env=same_package()
-        ) as process:
-            partial = tmp_path / "out.partial"
-            wait_until(lambda: (partial.exists() and partial.stat().st_size > 200) or process.poll() is not None)
-            process.kill()
-        assert not (tmp_path / "out").exists()
-        code, _, err = call(*options, "-o", "out", "--resume")
-        assert code == 0, err
-        assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+    @pytest.mark.parametrize(
+        ("redirection", "arguments", "code", "message"),
+        [
+            ("<&-", [], 1, "rela: error: standard input: expected it to be open, got it closed; give a file"),
+            (">&-", ["in"], 1, "rela: error: standard output: expected it to be open, got it closed; name a file"),
+            (">&-", ["in", "--json", "-"], 1, "rela: error: standard output: expected it to be open, got it closed"),
+            (">&-", ["in", "-o", "out"], 0, ""),
+            ("<&-", ["in", "-o", "out"], 0, ""),
+            ("<&- >&- 2>&-", ["in", "-o", "out"], 0, ""),
+            ("2>&-", ["in", "--beam", "0"], 2, ""),
+        ],
+    )
+    def test_closed_streams(
+        self, model: Path, tmp_path: Path, redirection: str, arguments: list[str], code: int, message: str
+    ):
+        (tmp_path / "in").write_text("\n\n", encoding="utf-8")
+        line = shlex.join(command(model, *arguments))
+        done = subprocess.run(
+            ["sh", "-c", f"{line} {redirection}"],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=same_package(),
+        )
+        assert (done.returncode, done.stdout) == (code, "")
+        assert done.stderr.startswith(message)
+        assert done.stderr.count("\n") == bool(message)
+        if code == 0:
+            assert (tmp_path / "out").read_text(encoding="utf-8") == "\n\n"
 
     def test_ctrl_c(self, model: Path):
         with subprocess.Popen(
-            self.command(model, "--window", "1", "--beam", "1"),
+            command(model, "--window", "1", "--beam", "1"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -414,7 +315,7 @@ class TestProcess:
         ours, theirs = pty.openpty()
         environment = {**os.environ, "COLUMNS": "20", "TERM": "xterm"}
         with subprocess.Popen(
-            self.command(model), stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env=environment
+            command(model), stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env=environment
         ) as process:
             os.close(theirs)
             text = b"a cat sleeps under the small house\n"
@@ -430,7 +331,7 @@ class TestProcess:
 
     def test_another_locale(self, model: Path):
         done = subprocess.run(
-            self.command(model, "--beam", "1"),
+            command(model, "--beam", "1"),
             input="läuft\n".encode(),
             capture_output=True,
             check=False,
@@ -438,19 +339,3 @@ class TestProcess:
         )
         expected = Translator.load(model).translate(["läuft"], beam=1)[0].text.replace("\n", " ")
         assert (done.returncode, done.stdout) == (0, f"{expected}\n".encode())
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def same_package() -> dict[str, str]:
-    """The environment in which a process in any folder finds the package that is tested here."""
-    return {**os.environ, "PYTHONPATH": str(Path(rela.__file__).resolve().parents[1])}
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)

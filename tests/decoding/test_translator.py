@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 from tests.decoding.naive import naive_beam_search
@@ -75,6 +76,8 @@ class TestResults:
             assert all(not one.alternatives for one in translation.alternatives)
             ended = [one.score for one in every if one.finished]
             assert ended == sorted(ended, reverse=True)
+        empty = translator.translate(["  "], beam=4, nbest=3)[0]
+        assert (empty.text, empty.alternatives) == ("", (Translation("", 0.0, 0.0),) * 2)
         best = translator.translate(sentences(8), beam=4)
         assert [t.text for t in best] == [t.text for t in translator.translate(sentences(8), beam=4, nbest=4)]
 
@@ -166,12 +169,28 @@ class TestOddLines:
         with pytest.raises(TypeError, match="got one string; put it into a list"):
             translator.translate("the dog")
 
+    @pytest.mark.parametrize("wrong", [None, b"dog", 3])
+    def test_what_is_no_list_is_an_error(self, translator: Translator, wrong: Any):
+        with pytest.raises(TypeError, match=rf"sentences: expected a list of strings, got {type(wrong).__name__}"):
+            translator.translate(wrong)
+
+    def test_pairs_that_are_none(self, translator: Translator):
+        assert len(list(translator.align([("a dog", "ein Hund"), ["a", "ein"]]))) == 2  # pyright: ignore[reportArgumentType]
+        for wrong in ("ab", ("a",), ("a", "b", "c"), ("a", None), 3):
+            with pytest.raises(TypeError, match=r"pairs: expected pairs of strings .* as number 2"):
+                translator.align([("a", "b"), wrong])  # pyright: ignore[reportArgumentType]
+        with pytest.raises(TypeError, match=r"pairs: expected a list of pairs .*, got one string"):
+            translator.align("a dog")  # pyright: ignore[reportArgumentType]
+        with pytest.raises(TypeError, match=r"pairs: expected a list of pairs .*, got NoneType"):
+            translator.align(None)  # pyright: ignore[reportArgumentType]
+
 
 class TestOptions:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"beam": 0}, "nbest: expected 1 to beam = 0"),
+            ({"beam": 0}, "beam: expected at least 1, got 0"),
+            ({"beam": -1}, "beam: expected at least 1, got -1"),
             ({"beam": 2, "nbest": 3}, "nbest: expected 1 to beam = 2, got 3"),
             ({"nbest": 0}, "nbest: expected"),
             ({"max_source": 0}, "max_source: expected"),
@@ -181,6 +200,30 @@ class TestOptions:
     def test_refused(self, translator: Translator, options: dict[str, Any], message: str):
         with pytest.raises(ValueError, match=message):
             translator.translate(["the dog"], **options)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"beam": "2"}, "beam: expected a whole number, got '2'"),
+            ({"beam": 2.0}, "beam: expected a whole number, got 2.0"),
+            ({"beam": None}, "beam: expected a whole number, got None"),
+            ({"nbest": "1"}, "nbest: expected a whole number, got '1'"),
+            ({"max_source": 9.5}, "max_source: expected a whole number, got 9.5"),
+            ({"length_penalty": "0.6"}, "length_penalty: expected a number, got '0.6'"),
+        ],
+    )
+    def test_refused_for_their_type(self, translator: Translator, options: dict[str, Any], message: str):
+        with pytest.raises(TypeError, match=message):
+            translator.translate(["the dog"], **options)
+
+    def test_numbers_of_numpy(self, translator: Translator):
+        options: Any = {"beam": np.int64(2), "length_penalty": np.float32(0.5)}
+        assert translator.translate(["a"], **options) == translator.translate(["a"], beam=2, length_penalty=0.5)
+
+    @pytest.mark.parametrize("wrong", [None, 3, b"model"])
+    def test_a_folder_that_is_no_path(self, wrong: Any):
+        with pytest.raises(TypeError, match="folder: expected the path of a model directory, got"):
+            Translator.load(wrong)
 
     def test_a_model_in_training_translates_without_dropout(self):
         model, sides = text_model()
@@ -199,7 +242,7 @@ class TestOptions:
 
     @pytest.mark.parametrize("device", ["nonsense", "cuda:99", "meta", "cpu:x"])
     def test_a_device_that_is_not_here(self, tmp_path: Path, device: str):
-        with pytest.raises(ValueError, match=r"^device: expected one that"):
+        with pytest.raises(ValueError, match=r"^device: expected .*, got '.*; use cpu"):
             Translator.load(tmp_path, device)
 
 

@@ -163,6 +163,17 @@ class TestDamage:
         (folder / name).unlink()
         assert_refused(folder, name)
 
+    def test_a_missing_tokenizer(self, folder: Path):
+        """Which of two ways to store it was meant, nobody knows."""
+        (folder / "tokenizer.json").rename(folder / "tokenizer.source.json")
+        assert_refused(folder, "got no tokenizer.target.json; copy the model directory anew")
+        (folder / "tokenizer.source.json").unlink()
+        assert_refused(folder, "; got none of them; copy the model directory anew, with all of its files")
+
+    def test_a_damaged_tokenizer_is_not_prepared_anew(self, folder: Path):
+        (folder / "tokenizer.json").write_text("{")
+        assert_refused(folder, "does not parse", "; copy the model directory anew")
+
     @pytest.mark.parametrize("name", [WEIGHTS, "tokenizer.json", "config.json"])
     @pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.99])
     def test_cut(self, folder: Path, name: str, share: float):
@@ -179,7 +190,7 @@ class TestDamage:
     def test_a_folder_in_the_place_of_a_file(self, folder: Path, name: str):
         (folder / name).unlink()
         (folder / name).mkdir()
-        assert_refused(folder, name)
+        assert_refused(folder, f"{name}: expected a", "got a folder; copy the")
 
     @pytest.mark.parametrize(
         ("change", "parts"),

@@ -245,7 +245,10 @@ class TestResume:
             with pytest.raises(CutError):
                 run(text, out, options, progress=self.cut_after(calls))
             assert not out.exists()
-            (tmp_path / f".cut-{calls}.partial" / ".tokenizer.json.77.partial").touch()  # as after a kill
+            partial = tmp_path / f".cut-{calls}.partial"
+            assert partial.exists() == (calls >= seen.index("encoding train"))  # only if something was finished
+            partial.mkdir(exist_ok=True)
+            (partial / ".tokenizer.json.77.partial").touch()  # as after a kill
             again = run(text, out, options)
             assert again.description == whole.description
             assert again.reports == whole.reports
@@ -290,6 +293,17 @@ class TestResume:
         prepare(text, languages, tmp_path / "whole", options, tokenizers=tokenizers)
         assert contents(tmp_path / "store") == contents(tmp_path / "whole")
 
+    @pytest.mark.parametrize("strict", [True, False])
+    def test_what_the_text_is_to_blame_for_leaves_nothing(self, tmp_path: Path, text: Any, strict: bool) -> None:
+        """With other text, nothing that was done would hold."""
+        text["dev"] = [write_pair(tmp_path, "dev", ["", ""], ["a", "b"])]
+        seen: list[str] = []
+        message = "line 1: empty-source" if strict else "dev: expected at least one pair, got none"
+        with pytest.raises(ValueError, match=message):
+            run(text, tmp_path / "store", PrepareOptions(merges=60, strict=strict), progress=self.cut_after(99, seen))
+        assert "encoding train" in seen
+        assert not list(tmp_path.glob("*store*"))
+
     def test_a_damaged_tokenizer_is_learned_again(self, tmp_path: Path, text: Any) -> None:
         run(text, tmp_path / "whole")
         with pytest.raises(CutError):
@@ -309,6 +323,18 @@ class TestStreams:
             found = prepared.reports["train"].to_json()["problems"]
             assert found == {"bad-record": {"count": 1, "first": [{"file": "-", "line": 13}]}}
             assert set(contents(tmp_path / "store")) == store_files("train")
+
+    def test_nothing_stays_of_a_stream(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It cannot be read again, and what was read might be of another."""
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\tb\n")))
+
+        def cut(what: str, _count: int) -> None:
+            if what == "encoding train":
+                raise CutError
+
+        with pytest.raises(CutError):
+            run({"train": [PairSource.tsv("-")]}, tmp_path / "store", progress=cut)
+        assert not list(tmp_path.iterdir())
 
     def test_strict_names_standard_input(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\tb\nc\n")))
@@ -339,7 +365,9 @@ prepare({"train": [PairSource.files("train.en", "train.de")]}, ("en", "de"), Pat
 def test_a_full_disk(tmp_path: Path, text: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     write_pair(tmp_path, "train", ENGLISH * 200, GERMAN * 200)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(Path(path).resolve()) for path in sys.path if path))
-    for limit, file in ((1000, "tokenizer.json"), (12_000, "train.source.tokens")):
+    partial = tmp_path / ".store.partial"
+    kept = f"; {partial} has what was done, and the same command goes on from there"
+    for limit, file, remedy in ((1000, "tokenizer.json", ""), (12_000, "train.source.tokens", kept)):
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", FULL_DISK, str(limit)],
             capture_output=True,
@@ -347,7 +375,8 @@ def test_a_full_disk(tmp_path: Path, text: Any, monkeypatch: pytest.MonkeyPatch)
             check=False,
             cwd=tmp_path,
         )
-        assert done.stderr.splitlines()[-1].endswith(f"File too large: '{tmp_path}/.store.partial/{file}'")
+        assert done.stderr.splitlines()[-1].endswith(f"File too large{remedy}: '{partial}/{file}'")
+        assert partial.exists() == bool(remedy)
         assert not (tmp_path / "store").exists()
     run({"train": text["train"]}, tmp_path / "store")
     assert len(Store.open(tmp_path / "store").split("train")) == 200 * len(ENGLISH)

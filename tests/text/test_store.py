@@ -172,7 +172,9 @@ class TestTokenizers:
 
     def test_missing(self, tmp_path: Path) -> None:
         shutil.copy(write_store(tmp_path / "s", [], []).folder / "tokenizer.json", tmp_path / "tokenizer.source.json")
-        with pytest.raises(FileNotFoundError, match=r"expected tokenizer.json, or .*; tokenizer.target.json missing"):
+        with pytest.raises(
+            FileNotFoundError, match=r"expected tokenizer.json, or .*; got no tokenizer.target.json; name a"
+        ):
             Tokenizers.load(tmp_path)
 
 

@@ -17,6 +17,7 @@ import typer
 
 from rela._files import naming
 from rela._machine import DISTRIBUTION, read_extras
+from rela._streams import STANDARD_OUTPUT
 from rela._version import __version__
 from rela.cli._commands import COMMANDS, GROUPS, Command
 
@@ -165,9 +166,8 @@ def _quiet_end() -> Generator[None]:
 
 
 def _flush() -> None:
-    if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison] (it is None if it was closed: `>&-`)
-        with naming("standard output"):
-            sys.stdout.flush()
+    with naming(STANDARD_OUTPUT):
+        sys.stdout.flush()
 
 
 def _show_version(wanted: bool) -> None:
@@ -192,6 +192,7 @@ def _common_options(
 def _remedy(error: ModuleNotFoundError) -> str:
     """How to get what is missing: by the extra that asks for it, if there is one."""
     name = (error.name or "").partition(".")[0]
+    name = {"yaml": "pyyaml"}.get(name, name)  # the one whose package has another name
     for extra, versions in read_extras().items():
         if name in versions:
             return f'pip install "{DISTRIBUTION}[{extra}]"'
@@ -204,9 +205,10 @@ def in_one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         text = f"{error.filename}: {error.strerror}"  # without the number of the error
         remedy = REMEDIES.get(error.errno or 0)
-        text += "" if remedy is None else f"; {remedy}"
+        if remedy is not None and ";" not in error.strerror:  # else whoever raised it has a better one
+            text += f"; {remedy}"
     elif _is_too_large(error):
         text += "; choose smaller sizes"
-    elif isinstance(error, ModuleNotFoundError):
+    elif isinstance(error, ModuleNotFoundError) and "pip install" not in text:
         text += f"; {_remedy(error)}"
     return " ".join(text.split())

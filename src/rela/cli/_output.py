@@ -1,16 +1,15 @@
 """What all commands share to print: `--json` for machines, a console for people."""
 
-import contextlib
 import json
 import os
 import sys
-from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rela._files import naming, write_text
+from rela._streams import STANDARD_OUTPUT, has_standard_output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,30 +54,24 @@ def write_json(data: Any, destination: str) -> None:
     """
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if destination == STDOUT:
-        sys.stdout.write(text)
+        with naming(STANDARD_OUTPUT):
+            sys.stdout.write(text)
+            sys.stdout.flush()
         return
     path = Path(destination).resolve()  # a link stays a link
-    if path.exists() and not path.is_file():  # a device or a pipe, which a rename would replace
-        path.write_text(text, encoding="utf-8")
-        return
-    with naming(Path(destination)):
-        write_text(path, text)
+    with naming(destination):
+        if path.exists() and not path.is_file():  # a device or a pipe, which a rename would replace
+            path.write_text(text, encoding="utf-8")
+        else:
+            write_text(path, text)
 
 
 def console_for(json_to: str | None) -> "Console":
-    """The console for people; silent while the JSON has standard output."""
+    """The console for people; silent while the JSON has standard output, or nobody has."""
     from rich.console import Console
 
     # Names of files may look like markup; and a line stays a line, however long, for those who read or paste it.
-    console = Console(quiet=json_to == STDOUT, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    quiet = json_to == STDOUT or not has_standard_output()
+    console = Console(quiet=quiet, highlight=False, markup=False, emoji=False, soft_wrap=True)
     console.width = max(console.width, NARROWEST)
     return console
-
-
-@contextlib.contextmanager
-def wrong_use(option: str = "") -> Generator[None]:
-    """What the library finds wrong about the values of options is wrong use."""
-    try:
-        yield
-    except ValueError as error:
-        raise typer.BadParameter(f"{option}: {error}" if option else str(error)) from None

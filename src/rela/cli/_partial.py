@@ -8,10 +8,15 @@ import json
 import os
 import sys
 from collections.abc import Generator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from rela._files import write_text
+import typer
+
+from rela._files import naming, write_text
+from rela._streams import STANDARD_OUTPUT
+from rela._warn import warn
 
 
 class StandardOutput:
@@ -27,12 +32,12 @@ class StandardOutput:
     def write(self, text: str) -> None:
         """The lines of one sentence."""
         if not self._silent:
-            with _named("standard output"):
+            with naming(STANDARD_OUTPUT):
                 sys.stdout.write(text)
 
     def end_window(self) -> None:
         """Whoever reads gets whole windows at once."""
-        with _named("standard output"):
+        with naming(STANDARD_OUTPUT):
             sys.stdout.flush()
 
     def finish(self) -> None:
@@ -58,12 +63,12 @@ class PlainFile:
 
     def write(self, text: str) -> None:
         """The lines of one sentence."""
-        with _named(str(self._path)):
+        with naming(self._path):
             self._file.write(text)
 
     def end_window(self) -> None:
         """Write a whole window."""
-        with _named(str(self._path)):
+        with naming(self._path):
             self._file.flush()
 
     def finish(self) -> None:
@@ -71,26 +76,54 @@ class PlainFile:
         self.end_window()
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What translations are made from or by: its name for people, and what tells it from others, if that is known."""
+
+    name: str
+    identity: dict[str, Any] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """All that decides what the translations are."""
+
+    options: dict[str, Any]
+    input: Origin
+    model: Origin
+
+
 class PartialFile:
     """A file that grows beside its place, by whole windows, and is renamed when it is complete.
 
     ``NAME.partial`` has the text, ``NAME.partial.json`` how it was made: to go on with it, the recipe must be the same.
-    ``numbered`` lines begin with the number of their sentence, which may have several.
+    If ``nbest`` is more than 1, lines begin with the number of their sentence, which may have several.
+
+    ``resume`` True goes on with what is there or is refused, False begins anew, and None goes on if that is known to
+    come to the same.
     """
 
-    def __init__(self, path: Path, recipe: dict[str, Any], *, resume: bool, numbered: bool) -> None:
+    def __init__(self, path: Path, recipe: Recipe, *, resume: bool | None) -> None:
         self._path = path.resolve()  # a link stays a link
         self._partial = self._path.with_name(f"{self._path.name}.partial")
         self._recipe_file = self._path.with_name(f"{self._path.name}.partial.json")
         self._pending: list[str] = []
+        self._window: int = recipe.options["window"]
         self.num_windows = 0
-        if resume and self._partial.exists():
+        if self._partial.exists() and (resume or (resume is None and self._is_made_by(recipe))):
             self._check_recipe(recipe)
-            self.num_windows = keep_whole_windows(self._partial, recipe["window"], numbered=numbered)
+            numbered = recipe.options["nbest"] > 1
+            self.num_windows = keep_whole_windows(self._partial, self._window, numbered=numbered)
         else:
             self._partial.unlink(missing_ok=True)  # before the recipe, which it may not be made by
-            write_text(self._recipe_file, json.dumps(recipe, indent=2) + "\n")
-        with _named(str(path)):
+            write_text(self._recipe_file, json.dumps(asdict(recipe), indent=2) + "\n")
+        self._num_done = self.num_windows
+        if resume is None and self._num_done:
+            warn(
+                f"{self._partial} has the first {self._num_done * self._window:,} lines, of the same input, model and "
+                "options; going on from there"
+            )
+        with naming(path):
             self._file: IO[str] = self._partial.open("a", encoding="utf-8", newline="\n")
 
     def __enter__(self) -> PartialFile:
@@ -106,29 +139,75 @@ class PartialFile:
 
     def end_window(self) -> None:
         """Write a whole window."""
-        with _named(str(self._path)):
-            self._file.write("".join(self._pending))
-            self._file.flush()
-        self._pending.clear()
+        with self._growing():
+            self._write_pending()
+        self._num_done += 1
 
     def finish(self) -> None:
         """Write the rest, and give the file its name."""
-        self.end_window()
-        with _named(str(self._path)):
+        with self._growing():
+            self._write_pending()
             os.fsync(self._file.fileno())
             self._partial.replace(self._path)
             self._recipe_file.unlink()
 
-    def _check_recipe(self, recipe: dict[str, Any]) -> None:
-        made_by: dict[str, Any] = {}
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            made_by = dict(json.loads(self._recipe_file.read_text(encoding="utf-8")))
-        for name, value in recipe.items():
-            before = made_by.get(name, "something unknown")
-            if before != value:
-                raise ValueError(
-                    f"--resume: {self._partial} was begun with {name.replace('_', '-')} {before}, got {value}; give "
-                    "the same options, or leave --resume out to begin anew"
+    def _write_pending(self) -> None:
+        self._file.write("".join(self._pending))
+        self._file.flush()
+        self._pending.clear()
+
+    def how_to_go_on(self) -> str:
+        """For people whose translation was cut off."""
+        if not self._num_done:
+            return f"not one window of {self._window:,} lines was done, so the same command begins anew"
+        lines = self._num_done * self._window
+        return f"{self._partial} has the first {lines:,} lines, and the same command with --resume goes on from there"
+
+    @contextlib.contextmanager
+    def _growing(self) -> Generator[None]:
+        """Errors of writing name the file, and say how to go on when there is room again."""
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror}; {self.how_to_go_on()}", str(self._path)) from None
+
+    def _is_made_by(self, recipe: Recipe) -> bool:
+        if recipe.input.identity is None:  # a stream, which may be another one
+            return False
+        try:
+            self._check_recipe(recipe)
+        except typer.BadParameter:
+            return False
+        return True
+
+    def _check_recipe(self, recipe: Recipe) -> None:
+        """What this file was begun with, and what is given now, must be the same; else it stays as it is."""
+        try:
+            made_by = json.loads(self._recipe_file.read_text(encoding="utf-8"))
+            options = dict(made_by["options"])
+            origins = {name: Origin(**made_by[name]) for name in ("input", "model")}
+        except (OSError, ValueError, TypeError, KeyError):
+            raise typer.BadParameter(
+                f"--resume: expected {self._recipe_file}, which says how {self._partial.name} was made, got none or a "
+                "damaged one; leave --resume out to begin anew"
+            ) from None
+        for name, value in recipe.options.items():
+            if options.get(name) != value:
+                raise typer.BadParameter(
+                    f"--resume: {self._partial} was begun with {name.replace('_', '-')} {options.get(name)}, got "
+                    f"{value}; give the same options, or leave --resume out to begin anew"
+                )
+        for what, before in origins.items():
+            now: Origin = getattr(recipe, what)
+            if before.identity != now.identity:
+                other = (
+                    "was changed since then"
+                    if before.name == now.name
+                    else f"is another one than {before.name}, which it was begun with"
+                )
+                raise typer.BadParameter(
+                    f"--resume: expected the {what} that {self._partial} was begun with, got another: {now.name} "
+                    f"{other}; give the same {what}, or leave --resume out to begin anew"
                 )
 
 
@@ -153,12 +232,3 @@ def keep_whole_windows(path: Path, window: int, *, numbered: bool) -> int:
                 windows, size = count // window, place
     os.truncate(path, size)
     return windows
-
-
-@contextlib.contextmanager
-def _named(name: str) -> Generator[None]:
-    """Errors of writing name what could not be written."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, name) from None

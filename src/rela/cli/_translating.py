@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rela._files import ending_of
+import typer
+
+from rela._files import digest, ending_of
+from rela._streams import STANDARD_INPUT, standard_input
 from rela._warn import warn
 from rela.cli._output import write_json
-from rela.cli._partial import PartialFile, PlainFile, StandardOutput
+from rela.cli._partial import Origin, PartialFile, PlainFile, Recipe, StandardOutput
+from rela.cli._usage import told_when_stopped, wrong_use
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from rela.decoding.translator import Translation, Translator
     from rela.text.problems import ReadReport
+    from rela.text.readers import Line
 
 _WINDOW: Final = 2048
-_RECIPE: Final = ("model", "source", "beam", "length_penalty", "nbest", "align", "window", "max_source")
+_OPTIONS: Final = ("beam", "length_penalty", "nbest", "align", "window", "max_source")
 _SHOWN: Final = 5  # line numbers in a warning
+_CHARS_PER_PIECE: Final = 64
+"""Characters read for each piece that is kept. A piece has half as many bytes at most, so what goes is cut anyway."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +52,9 @@ class Job:
 
 
 class Done(NamedTuple):
-    """A line and its translation; lines count from 1."""
+    """A line and its translation."""
 
-    number: int
-    source: str
+    line: Line
     found: Translation
 
 
@@ -57,33 +62,36 @@ def run_job(job: Job, console: Console) -> None:
     """Translate, and say what was odd."""
     import torch
 
+    from rela._device import checked_device
     from rela.decoding.translator import Translator
     from rela.text.problems import ReadReport
-    from rela.text.readers import read_lines
+    from rela.text.readers import MAX_CHARS, read_lines
 
     if job.threads is not None:
         torch.set_num_threads(job.threads)
-    interactive = job.source == "-" and sys.stdin.isatty()
+    interactive = job.source == "-" and standard_input().isatty()
     window = job.window or (1 if interactive else _WINDOW)
     job = replace(job, window=window)
-    translator = Translator.load(job.model, job.device)
+    with wrong_use():
+        device = checked_device(job.device)
+    translator = Translator.load(job.model, device)
     _check_direction(job.source, translator)
     report = ReadReport()
-    lines = (line.text for line in read_lines(job.source, report=report))
+    lines = read_lines(job.source, report=report, max_chars=max(MAX_CHARS, _CHARS_PER_PIECE * job.max_source))
     entries: list[dict[str, Any]] = []
     unfinished: list[int] = []
     truncated: list[int] = []
-    with _open_output(job) as out, _progress(job, console) as advance:
-        for number, source, found in _translations(translator, lines, job, window, out.num_windows):
+    with _open_output(job, translator) as out, _progress(job, console) as advance:
+        for line, found in _translations(translator, lines, job, window, out.num_windows):
             if not found.finished:
-                unfinished.append(number)
-            if found.truncated:
-                truncated.append(number)
-            out.write(_format(found, number, job))
-            if number % window == 0:
+                unfinished.append(line.line)
+            if found.truncated or line.problem == "too-long":
+                truncated.append(line.line)
+            out.write(_format(found, line.line, job))
+            if line.line % window == 0:
                 out.end_window()
             if job.json_to is not None:
-                entries.append({"line": number, "source": source, **asdict(found)})
+                entries.append({"line": line.line, "source": line.text, **asdict(found)})
             advance(1)
         out.finish()
     _say(job, report, unfinished, truncated)
@@ -102,7 +110,7 @@ def _check_direction(source: str, translator: Translator) -> None:
 
 
 def _say(job: Job, report: ReadReport, unfinished: list[int], truncated: list[int]) -> None:
-    for line in report.lines()[1:]:
+    for line in report.lines(but=("too-long",))[1:]:  # lines of too many characters have too many pieces too
         warn(line)
     if truncated:
         warn(f"sources of more than {job.max_source} pieces were cut there: {_lines(truncated)}; see --max-source")
@@ -116,7 +124,7 @@ def _lines(numbers: list[int]) -> str:
 
 
 def _translations(
-    translator: Translator, lines: Iterable[str], job: Job, window: int, num_skipped: int
+    translator: Translator, lines: Iterable[Line], job: Job, window: int, num_skipped: int
 ) -> Iterator[Done]:
     """Window by window; the windows that a cut-off output has already are left out."""
     iterator = iter(lines)
@@ -127,7 +135,7 @@ def _translations(
         if first // window < num_skipped:
             continue
         found = translator.translate(
-            chunk,
+            [line.text for line in chunk],
             beam=job.beam,
             length_penalty=job.length_penalty,
             nbest=job.nbest,
@@ -135,10 +143,9 @@ def _translations(
             align=job.align,
             warn_truncated=False,  # with the numbers of all lines, at the end
         )
-        for place, (text, translation) in enumerate(zip(chunk, found, strict=True)):
-            yield Done(first + place + 1, text, translation)
-    if number < num_skipped * window:
-        raise ValueError(
+        yield from map(Done, chunk, found)
+    if number < num_skipped * window:  # of a stream, nothing else tells
+        raise typer.BadParameter(
             f"--resume: expected the input of the cut-off output, at least {num_skipped * window:,} lines, got "
             f"{number:,}; give the same input, or leave --resume out"
         )
@@ -161,22 +168,51 @@ def _format(found: Translation, number: int, job: Job) -> str:
 
 
 @contextlib.contextmanager
-def _open_output(job: Job) -> Generator[StandardOutput | PlainFile | PartialFile]:
+def _open_output(job: Job, translator: Translator) -> Generator[StandardOutput | PlainFile | PartialFile]:
     if job.output is None:
         yield StandardOutput(silent=job.json_to == "-")
     elif job.output.exists() and not job.output.is_file():  # a device or a pipe, which a rename would replace
         if job.resume:
-            raise ValueError(f"--resume: expected --output to be a file, got the device or pipe {str(job.output)!r}")
+            raise typer.BadParameter(
+                f"--resume: expected --output to be a file, got the device or pipe {str(job.output)!r}"
+            )
         with PlainFile(job.output) as out:
             yield out
     else:
-        recipe = {name: _plain(getattr(job, name)) for name in _RECIPE}
-        with PartialFile(job.output, recipe, resume=job.resume, numbered=job.nbest > 1) as out:
+        with (
+            PartialFile(job.output, _recipe(job, translator), resume=_resume(job)) as out,
+            told_when_stopped(out.how_to_go_on),
+        ):
             yield out
 
 
-def _plain(value: object) -> object:
-    return str(value.resolve()) if isinstance(value, Path) else value
+def _resume(job: Job) -> bool | None:
+    """True if it was asked for; None, if it can be, unless the JSON would miss what was translated before."""
+    return True if job.resume else (None if job.json_to is None else False)
+
+
+def _recipe(job: Job, translator: Translator) -> Recipe:
+    """What must be the same to go on. Whole files are hashed: to read them takes a small part of what translating does.
+
+    The weights' file carries a fingerprint of the other files of its model, without which it does not load.
+    """
+    from rela.model.directory import WEIGHTS_FILE, find_model_folder
+
+    folder = find_model_folder(job.model).resolve()
+    identity: dict[str, Any] = {"sha256": digest(folder / WEIGHTS_FILE)}
+    if job.align:
+        identity["alignment"] = list(translator.alignment)
+    options = {name: getattr(job, name) for name in _OPTIONS}
+    return Recipe(options=options, input=_input(job.source), model=Origin(str(folder), identity))
+
+
+def _input(source: str) -> Origin:
+    if source == "-":
+        return Origin(STANDARD_INPUT, None)
+    path = Path(source).resolve()
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return Origin(str(path), None)  # a pipe, which can be read once only
+    return Origin(str(path), {"bytes": Path(source).stat().st_size, "sha256": digest(Path(source))})
 
 
 @contextlib.contextmanager

@@ -4,7 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rela.cli._output import JsonOption, console_for, write_json
+from rela._files import naming
+from rela._streams import STANDARD_OUTPUT, check_standard_output, has_standard_output
+from rela.cli._output import STDOUT, JsonOption, console_for, write_json
+from rela.cli._usage import told_when_stopped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,17 +70,11 @@ def evaluate(
     if bootstrap is not None and no_bootstrap:
         raise typer.BadParameter(f"--no-bootstrap: expected it alone, got --bootstrap {bootstrap} too")
     recipe = _make_recipe(metric, tokenize, language, pretokenised, lowercase)
-
-    from rela.evaluation import check_parallel, compare, read_lines
-    from rela.evaluation import evaluate as score
-
-    texts = {name: read_lines(name) for name in (*reference, *systems)}
-    lines, references = read_lines(hypotheses), [texts[name] for name in reference]
-    check_parallel([*((name, texts[name]) for name in reference), (_shown(hypotheses), lines), *texts.items()])
-    num_bootstrap = 0 if no_bootstrap else bootstrap or NUM_BOOTSTRAP
-    scores = score(lines, references, recipe, num_bootstrap=num_bootstrap)
-    others = {name: texts[name] for name in systems}
-    comparisons = compare(lines, others, references, recipe, num_bootstrap=num_bootstrap) if others else []
+    if json_to in (None, STDOUT):
+        check_standard_output()
+    with told_when_stopped(lambda: "no scores were written: the same command begins anew"):
+        num_bootstrap = 0 if no_bootstrap else bootstrap or NUM_BOOTSTRAP
+        scores, comparisons = _score(hypotheses, reference, systems, recipe, num_bootstrap)
     if json_to is not None:
         result = {
             "schema": "rela-evaluate/1",
@@ -88,11 +85,26 @@ def evaluate(
         }
         write_json(result, json_to)
     console = console_for(json_to)
-    if console.quiet:
+    if console.quiet or not has_standard_output():
         return
-    _show_scores(console, scores, f"{_shown(hypotheses)}, {scores.num_lines} lines, references: {', '.join(reference)}")
-    if comparisons:
-        _show_comparisons(console, comparisons, f"compared with {_shown(hypotheses)}")
+    title = f"{_shown(hypotheses)}, {scores.num_lines} lines, references: {', '.join(reference)}"
+    with naming(STANDARD_OUTPUT):
+        _show_scores(console, scores, title)
+        if comparisons:
+            _show_comparisons(console, comparisons, f"compared with {_shown(hypotheses)}")
+
+
+def _score(
+    hypotheses: str, reference: list[str], systems: list[str], recipe: "Recipe", num_bootstrap: int
+) -> "tuple[Scores, list[Comparison]]":
+    from rela.evaluation import check_parallel, compare, evaluate, read_lines
+
+    texts = {name: read_lines(name) for name in (*reference, *systems)}
+    lines, references = read_lines(hypotheses), [texts[name] for name in reference]
+    check_parallel([*((name, texts[name]) for name in reference), (_shown(hypotheses), lines), *texts.items()])
+    scores = evaluate(lines, references, recipe, num_bootstrap=num_bootstrap)
+    others = {name: texts[name] for name in systems}
+    return scores, compare(lines, others, references, recipe, num_bootstrap=num_bootstrap) if others else []
 
 
 def _make_recipe(

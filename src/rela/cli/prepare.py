@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from rela._files import ending_of
-from rela.cli._output import JsonOption, console_for, write_json, wrong_use
+from rela._files import ending_of, naming
+from rela._streams import STANDARD_OUTPUT, check_standard_output, has_standard_output
+from rela._warn import warn
+from rela.cli._output import STDOUT, JsonOption, console_for, write_json
+from rela.cli._usage import told_when_stopped, wrong_use
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,8 +77,12 @@ def prepare(
     from rela.cli._progress import CountProgress
     from rela.text import prepare as preparing
     from rela.text.store import Tokenizers
+    from rela.text.unfinished import unfinished_folder
 
+    if json_to == STDOUT:
+        check_standard_output()
     console = console_for(json_to)
+    console.quiet |= not has_standard_output()  # the store is what counts
     learning = _given(merges=merges, joint=joint, max_train_pairs=max_train_pairs)
     if tokenizer_of is not None:
         _refuse("--tokenizer-of, which learns nothing", learning)
@@ -84,16 +91,20 @@ def prepare(
     if corpus is not None:
         form = None if input_format == "auto" else input_format
         _refuse("--corpus", _given(source=source, target=target, format=form, columns=columns, keys=keys))
-        found = _from_corpus(corpus, splits, console)
+        with told_when_stopped(lambda: "what was fetched stays, and the same command goes on from there"):
+            found = _from_corpus(corpus, splits, console)
     else:
         _refuse("--pairs", _given(splits=splits))
         if not source or not target:
             raise typer.BadParameter("--pairs: expected --source and --target, the two languages, as well")
+        if source == target:
+            warn(f"--source and --target are both {source}; is the text not to be translated into another language?")
         found = _from_pairs(pairs or [], (source, target), input_format, columns, keys)
     options = preparing.PrepareOptions(strict=strict, max_chars=max_chars, **learning)
     with wrong_use("--pairs" if corpus is None else "--corpus"):
         preparing.check_splits(found.splits, None if tokenizer_of is not None else options.train_split)
-    with CountProgress(console, "pairs") as progress:
+    folder = unfinished_folder(out)
+    with told_when_stopped(lambda: _how_to_go_on(folder)), CountProgress(console, "pairs") as progress:
         result = preparing.prepare(
             found.splits,
             found.languages,
@@ -107,7 +118,14 @@ def prepare(
         reports = {name: report.to_json() for name, report in result.reports.items()}
         facts = {"schema": "rela-prepare/1", "store": str(out), "notes": found.notes}
         write_json({**facts, **result.description, "reports": reports}, json_to)
-    _show(console, out, result)
+    with naming(STANDARD_OUTPUT):
+        _show(console, out, result)
+
+
+def _how_to_go_on(folder: Path) -> str:
+    if folder.exists():
+        return f"{folder} has what was done, and the same command goes on from there"
+    return "nothing is left behind, and the same command begins anew"
 
 
 class _Found(NamedTuple):
@@ -188,7 +206,15 @@ def _from_pairs(
 
 
 def _check_sides(source: "PairSource", languages: tuple[str, str]) -> None:
-    """Refuse files whose names say that they are the wrong way round: nothing later would notice."""
+    """Refuse a file that is both sides, or files whose names say that they are the wrong way round.
+
+    Nothing later would notice.
+    """
+    paths = [Path(path) for path in source.paths]
+    if len(paths) == 2 and all(path.exists() for path in paths) and paths[0].samefile(paths[1]):
+        raise typer.BadParameter(
+            f"--pairs: expected two files, got {source.path!r} for both sides; name the {languages[1]} file second"
+        )
     named = tuple(ending_of(path) for path in source.paths)
     if named == languages[::-1] and named != languages:
         raise typer.BadParameter(
@@ -214,11 +240,15 @@ def _parse_pairs(entry: str, input_format: str, columns: str, keys: str) -> "tup
         numbers = columns.split(",")
         if len(numbers) != 2 or not all(number.isascii() and number.isdigit() and int(number) for number in numbers):
             raise typer.BadParameter(f"--columns: expected two numbers from 1 on, such as 1,2; got {columns!r}")
+        if int(numbers[0]) == int(numbers[1]):
+            raise typer.BadParameter(f"--columns: expected two different columns, such as 1,2; got {columns!r}")
         return split, PairSource.tsv(paths[0], columns=(int(numbers[0]), int(numbers[1])))
     if kind == "jsonl":
         names = keys.split(",")
         if len(names) != 2 or not all(names):
             raise typer.BadParameter(f"--keys: expected two keys such as en,de, got {keys!r}")
+        if names[0] == names[1]:
+            raise typer.BadParameter(f"--keys: expected two different keys, got {keys!r}; name those of your records")
         return split, PairSource.jsonl(paths[0], keys=(names[0], names[1]))
     raise typer.BadParameter(f"--pairs: expected two files, or one .tsv or .jsonl file (or --format), got {files!r}")
 

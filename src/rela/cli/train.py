@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rela.cli._output import JsonOption, console_for, write_json, wrong_use
+from rela.cli._output import JsonOption, console_for, write_json
+from rela.cli._usage import wrong_use
 
 if TYPE_CHECKING:
     from rela.training.trainer import Reporter, Trainer

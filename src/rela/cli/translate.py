@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from rela._streams import check_standard_output, has_standard_output
 from rela.cli._output import STDOUT, JsonOption, check_destination, console_for
 
 
@@ -26,7 +27,7 @@ def translate(
     ] = None,
     beam: Annotated[int, typer.Option(min=1, help="Beams; 1 is greedy.")] = 4,
     length_penalty: Annotated[float, typer.Option(min=0, max=10, help="Exponent of GNMT's length penalty.")] = 0.6,
-    nbest: Annotated[int, typer.Option(min=1, help="Print so many translations: number, tab, score, tab, text.")] = 1,
+    nbest: Annotated[int, typer.Option(min=1, help="Print so many lines for each: number, tab, score, tab, text.")] = 1,
     align: Annotated[
         bool, typer.Option("--align", help="After each translation a tab and its word links: 0-0 1-2.")
     ] = False,
@@ -34,7 +35,9 @@ def translate(
         int | None,
         typer.Option(min=1, help="Sentences that are read and sorted together. Default: 1 on a terminal, else 2048."),
     ] = None,
-    max_source: Annotated[int, typer.Option(min=1, help="Longer sources, in pieces, are cut, with a warning.")] = 1024,
+    max_source: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Longer sources, in pieces, are cut, with a warning.")
+    ] = 1024,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an --output that was cut off; same input, same options.")
     ] = False,
@@ -44,8 +47,8 @@ def translate(
 ) -> None:
     """Translate line by line.
 
-    Every line of input gives a line of output; an empty line stays empty. The same input gives the same output every
-    time: sentences are grouped by length in windows of fixed size, never by time.
+    Every line of input gives a line of output, or as many as --nbest says; those of an empty line are empty. The same
+    input gives the same output every time: sentences are grouped by length in windows of fixed size, never by time.
     """
     from rela.cli._translating import Job, run_job
 
@@ -60,6 +63,8 @@ def translate(
             raise typer.BadParameter(
                 f"--output: expected another file than {option}, got {str(output)!r} for both; name a new one"
             )
+    if output is None or json_to == STDOUT:
+        check_standard_output()
     job = Job(
         model=model,
         source=source,
@@ -75,4 +80,6 @@ def translate(
         device=device,
         json_to=json_to,
     )
-    run_job(job, console_for(json_to))
+    console = console_for(json_to)
+    console.quiet |= not has_standard_output()  # which then has no part in this
+    run_job(job, console)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Final, NamedTuple
 
 import torch
@@ -34,6 +35,10 @@ class SearchOptions:
     max_extra: int = 20
 
     def __post_init__(self) -> None:
+        check_whole("beam", self.beam)
+        for name in ("length_penalty", "max_ratio"):
+            if not isinstance(value := getattr(self, name), Real):
+                raise TypeError(f"{name}: expected a number, got {value!r}")
         if self.beam < 1:
             raise ValueError(f"beam: expected at least 1, got {self.beam}")
         if not 0 <= self.length_penalty <= _LARGEST_PENALTY:
@@ -49,7 +54,13 @@ class SearchOptions:
 
     def penalty(self, length: int) -> float:
         """What the log-probability of ``length`` tokens, EOS among them, is divided by."""
-        return ((5 + length) / 6) ** self.length_penalty
+        return ((5 + length) / 6) ** float(self.length_penalty)
+
+
+def check_whole(name: str, value: object) -> None:
+    """Raise a TypeError for what is no whole number."""
+    if not isinstance(value, Integral):
+        raise TypeError(f"{name}: expected a whole number, got {value!r}")
 
 
 class Hypothesis(NamedTuple):

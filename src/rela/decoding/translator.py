@@ -6,22 +6,25 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rela._device import checked_device
 from rela._warn import warn
 from rela.alignment.choice import Choice, default_choice, load_choice
 from rela.alignment.links import Alignment, Link
 from rela.alignment.links import align as align_pairs
-from rela.decoding.search import Hypothesis, SearchOptions, beam_search
+from rela.decoding.search import Hypothesis, SearchOptions, beam_search, check_whole
 from rela.model.directory import Languages, find_model_folder, load_model
 from rela.model.transformer import Transformer
 from rela.text.batches import pad_rows
 from rela.text.store import Tokenizers
 from rela.text.vocabulary import EOS
+
+T = TypeVar("T")
 
 _BATCH_PLACES: Final = 2048
 """Source places in a batch, times beams: enough work for a core, little memory."""
@@ -51,6 +54,9 @@ class Translation:
     alternatives: tuple[Translation, ...] = ()
 
 
+_EMPTY: Final = Translation("", 0.0, 0.0)
+
+
 class Translator:
     """A model that translates.
 
@@ -73,7 +79,9 @@ class Translator:
     @classmethod
     def load(cls, folder: str | os.PathLike[str], device: str | torch.device = "cpu") -> Translator:
         """Load a model directory, or the finished model of a run."""
-        where = _checked_device(device)
+        if not isinstance(folder, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] (callers may be untyped)
+            raise TypeError(f"folder: expected the path of a model directory, got {folder!r}")
+        where = checked_device(device)
         model, tokenizers, languages = load_model(folder)
         alignment = load_choice(find_model_folder(Path(folder)), model)
         return cls(model.to(where), tokenizers, languages, alignment)
@@ -92,17 +100,19 @@ class Translator:
     ) -> list[Translation]:
         """Translate sentences. ``nbest`` hypotheses of each, at most ``beam``, come with their scores.
 
+        A sentence of nothing but blanks has as many as the others, all of them empty, with the score 0.
+
         A source of more than ``max_source`` pieces is cut, with a warning unless ``warn_truncated`` is False. ``align``
         adds word links. ``progress`` is called with the number of sentences done since the last call.
         """
-        if isinstance(sentences, str):
-            raise TypeError("sentences: expected a list of strings, got one string; put it into a list")
         sentences = _checked_texts(sentences)
+        options = SearchOptions(beam=beam, length_penalty=length_penalty)
+        check_whole("nbest", nbest)
+        check_whole("max_source", max_source)
         if not 1 <= nbest <= beam:
             raise ValueError(f"nbest: expected 1 to beam = {beam}, got {nbest}")
         if max_source < 1:
             raise ValueError(f"max_source: expected at least 1 piece, got {max_source}")
-        options = SearchOptions(beam=beam, length_penalty=length_penalty)
         encoded = [np.array(ids, np.int64) for ids in self.tokenizers.source.encode_batch(sentences)]
         too_long = [place for place, ids in enumerate(encoded) if len(ids) > max_source and sentences[place].strip()]
         if too_long and warn_truncated:
@@ -113,7 +123,7 @@ class Translator:
         results: list[Translation | None] = [None] * len(encoded)
         for place, text in enumerate(sentences):
             if not text.strip():
-                results[place] = Translation("", 0.0, 0.0)
+                results[place] = replace(_EMPTY, alternatives=(_EMPTY,) * (nbest - 1))
         waiting = [place for place, result in enumerate(results) if result is None]
         for group in group_by_length([min(len(encoded[place]), max_source) for place in waiting], beam):
             places = [waiting[item] for item in group]
@@ -130,7 +140,8 @@ class Translator:
     def align(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Alignment]:
         """Word links of sentence pairs, by the weights that were found to align best (``alignment``)."""
         layer, shifted = self.alignment
-        return align_pairs(self.model, self.tokenizers, pairs, layer=layer, shifted=shifted)
+        checked = _checked_pairs(_listed("pairs", pairs, "pairs (source, target)"))
+        return align_pairs(self.model, self.tokenizers, checked, layer=layer, shifted=shifted)
 
     def _aligned(self, sentences: Sequence[str], found: list[Translation]) -> list[Translation]:
         """The same translations, and their alternatives, with word links."""
@@ -167,9 +178,26 @@ def group_by_length(lengths: Sequence[int], beam: int) -> Iterator[list[int]]:
         start += count
 
 
+def _listed(name: str, values: Iterable[T], what: str) -> list[T]:
+    """The values as a list; a single text, which is made of texts too, is hardly meant as one."""
+    if isinstance(values, str):
+        raise TypeError(f"{name}: expected a list of {what}, got one string; put it into a list")
+    if isinstance(values, bytes) or not isinstance(values, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] (callers may be untyped)
+        raise TypeError(f"{name}: expected a list of {what}, got {type(values).__name__}")
+    return list(values)
+
+
+def _checked_pairs(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The same, if each is a pair of texts."""
+    for place, pair in enumerate(pairs):
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison] (callers may be untyped)
+            raise TypeError(f"pairs: expected pairs of strings (source, target), got {pair!r} as number {place + 1}")
+    return pairs
+
+
 def _checked_texts(sentences: Iterable[str]) -> list[str]:
     """The sentences as a list; what is no text, or none that UTF-8 has bytes for, is named."""
-    texts = list(sentences)
+    texts = _listed("sentences", sentences, "strings")
     for place, text in enumerate(texts):
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"sentences: expected strings, got {type(text).__name__} as number {place + 1}")
@@ -181,14 +209,3 @@ def _checked_texts(sentences: Iterable[str]) -> list[str]:
                 f"number {place + 1}; decode the bytes with errors='replace'"
             ) from None
     return texts
-
-
-def _checked_device(device: str | torch.device) -> torch.device:
-    try:
-        found = torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ValueError(f"device: expected one that torch finds here, such as cpu, got {device}: {reason}") from None
-    if found.type == "meta":
-        raise ValueError("device: expected one that computes, such as cpu, got meta")
-    return found

@@ -104,8 +104,10 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file; a damaged one is an error that says so."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: expected a file of weights, got a folder; copy the file anew")
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: expected a file of weights, there is none")
+        raise FileNotFoundError(f"{path}: expected a file of weights, there is none; copy it anew")
     try:
         with safetensors.safe_open(path, framework="pt") as file:  # pyright: ignore[reportPrivateImportUsage]
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
@@ -124,7 +126,7 @@ def load_model(folder: str | os.PathLike[str]) -> LoadedModel:
     path = find_model_folder(Path(folder))
     description = read_description(path)
     config: ModelConfig = description["model"]
-    tokenizers = Tokenizers.load(path)
+    tokenizers = Tokenizers.load(path, remedy="copy the model directory anew, with all of its files")
     for side, size in (("source", config.source_vocabulary), ("target", config.target_vocabulary)):
         found = getattr(tokenizers, side).size
         if found != size:

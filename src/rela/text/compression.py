@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
+from rela._streams import standard_input
+
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
@@ -33,7 +35,7 @@ def open_text(path: str | Path, *, packing: str | None = None) -> Generator[IO[b
     when a packed file is damaged or ends too early.
     """
     if str(path) == STDIN:
-        yield sys.stdin.buffer
+        yield standard_input()
         return
     packing = (packing or Path(path).suffix).lower()
     unpack = _UNPACKERS.get(packing)
@@ -84,9 +86,10 @@ class _ZstdFile(io.RawIOBase):
         try:
             import zstandard
         except ImportError as error:
-            raise ImportError(
+            raise ModuleNotFoundError(
                 "expected the package zstandard to read a .zst file, got none; "
-                "install it with: pip install 'rela-attention[translate]'"
+                "install it with: pip install 'rela-attention[translate]'",
+                name="zstandard",
             ) from error
         self._file = file
         self._make_frame = zstandard.ZstdDecompressor().decompressobj

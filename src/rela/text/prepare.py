@@ -3,7 +3,7 @@
 Encoding needs constant memory. Learning needs some for every distinct word, so of large text it takes a sample.
 
 A preparation that was cut off goes on where it stopped: the tokenizers and the splits that were finished lie in
-``.NAME.partial`` beside the store, with the recipe that they were made by.
+``.NAME.partial`` beside the store, with the recipe that they were made by. See `unfinished` for when it stays.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from rela.text.readers import MAX_CHARS, Pair, PairSource, read_pairs
 from rela.text.sample import find_stride
 from rela.text.store import CONTENTS, DESCRIPTION_FILE, FORMAT, SIDES, SentenceWriter, Tokenizers, dtype_for
 from rela.text.subwords import DEFAULT_MERGES, Subwords
-from rela.text.unfinished import Splits, clear, release, take_up
+from rela.text.unfinished import DONE, LEARNED_FILE, Splits, clear, release, take_up, unfinished_folder
 
 _CHUNK: Final = 4000  # pairs that are encoded together
-_LEARNED_FILE: Final = "learned.json"
 
 Progress = Callable[[str, int], None]
 """Called with what is being done and the number of pairs since the last call."""
@@ -77,8 +76,7 @@ def prepare(
     """Write a store of these splits. With ``tokenizers`` given, none are learned."""
     check_splits(splits, None if tokenizers is not None else options.train_split)
     _check_out(out, overwrite=overwrite)
-    out = out.resolve()  # a link stays a link
-    folder = out.with_name(f".{out.name}.partial")
+    out, folder = out.resolve(), unfinished_folder(out)
     recipe = {
         "version": __version__,
         "languages": languages,
@@ -136,8 +134,7 @@ def _fill(
     else:
         for unused in ("merges", "joint", "max_train_pairs", "train_split"):
             del recipe[unused]
-    for name, content in tokenizers.files().items():
-        write_text(folder / name, content)
+        _write_tokenizers(folder, tokenizers)
     dtype = dtype_for(max(tokenizers.source.size, tokenizers.target.size))
     entries: dict[str, dict[str, Any]] = {}
     reports: dict[str, ReadReport] = {}
@@ -169,12 +166,12 @@ def _tokenizers(
     folder: Path, sources: Sequence[PairSource], options: PrepareOptions, progress: Progress
 ) -> tuple[Tokenizers, dict[str, int]]:
     """Learn the subwords, unless that was done before the cut. Tells from how many pairs, for each side."""
-    done = folder / _LEARNED_FILE
+    done = folder / LEARNED_FILE
     if done.is_file():
         try:
             return Tokenizers.load(folder), json.loads(done.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
-            pass  # not done, or one of two
+            pass  # damaged
     learned: list[Subwords] = []
     counts: dict[str, int] = {}
     for sides in [SIDES] if options.joint else [(side,) for side in SIDES]:
@@ -191,8 +188,15 @@ def _tokenizers(
 
         learned.append(Subwords.train(texts(), options.merges))
         counts |= dict.fromkeys(sides, count)
+    tokenizers = Tokenizers(learned[0], learned[-1])
+    _write_tokenizers(folder, tokenizers)
     write_text(done, json.dumps(counts))
-    return Tokenizers(learned[0], learned[-1]), counts
+    return tokenizers, counts
+
+
+def _write_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
+    for name, content in tokenizers.files().items():
+        write_text(folder / name, content)
 
 
 def _stride(sources: Sequence[PairSource], sides: tuple[str, ...], options: PrepareOptions, progress: Progress) -> int:
@@ -227,7 +231,7 @@ def _encode(
     progress: Progress,
 ) -> tuple[dict[str, Any], ReadReport]:
     """Encode one split, unless that was done before the cut."""
-    done = folder / f"{split}.done"
+    done = folder / f"{split}{DONE}"
     if done.is_file():
         saved = json.loads(done.read_text(encoding="utf-8"))
         return saved["entry"], ReadReport.from_json(saved["report"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -10,6 +10,7 @@ PROBLEMS: Final[Mapping[str, str]] = {
     "unequal-lines": "a line without a partner, because the other file has fewer lines",
     "bad-record": "a record without two sides: too few columns, malformed JSON, a missing key or a line break inside",
     "invalid-utf8": "bytes that are not UTF-8",
+    "half-character": "an escape such as \\ud800 without its other half (a lone surrogate), which is no character",
     "too-long": "more characters than are allowed",
     "empty-source": "nothing but blanks on the source side",
     "empty-target": "nothing but blanks on the target side",
@@ -55,11 +56,11 @@ class ReadReport:
         if len(places) < _NUM_PLACES:
             places.append(place)
 
-    def lines(self) -> list[str]:
-        """For people: one line for all, and one for each problem that occurred."""
+    def lines(self, *, but: Collection[str] = ()) -> list[str]:
+        """For people: one line for all, and one for each problem that occurred, ``but`` for some."""
         summary = [f"{self.num_lines:,} lines read, {self.num_kept:,} kept, {self.num_left_out:,} left out"]
         for problem, meaning in PROBLEMS.items():
-            if count := self.counts.get(problem):
+            if (count := self.counts.get(problem)) and problem not in but:
                 places = ", ".join(str(place) for place in self.places[problem])
                 more = ", ..." if count > len(self.places[problem]) else ""
                 summary.append(f"{problem}: {count:,} ({meaning}): {places}{more}")

@@ -201,7 +201,7 @@ def _split_json(raw: bytes, keys: tuple[str, str]) -> tuple[bytes | None, bytes 
 
 
 def _look_up(record: object, key: str) -> bytes | None:
-    """A side, as bytes like those of the other formats; a lone surrogate becomes bytes that are not UTF-8."""
+    """A side, as bytes like those of the other formats; a lone surrogate becomes bytes that `_is_half` knows."""
     value = record
     for name in key.split("."):
         value = cast("dict[str, object]", value).get(name) if isinstance(value, dict) else None
@@ -234,10 +234,22 @@ def _find_problem(
     problems = [_side_problem(raw, max_bytes, max_chars) for raw in (raw_source, raw_target)]
     for wanted in ("invalid-utf8", "too-long"):
         if wanted in problems:
-            return wanted, problems.index(wanted)
+            side = problems.index(wanted)
+            if wanted == "invalid-utf8" and source.kind == "jsonl" and _is_half((raw_source, raw_target)[side]):
+                return "half-character", side
+            return wanted, side
     if not raw_source.decode().strip():
         return "empty-source", 0
     return "empty-target", 1
+
+
+def _is_half(raw: bytes) -> bool:
+    """Whether bytes are UTF-8 but for lone surrogates, which JSON can write as escapes."""
+    try:
+        raw.decode(errors="surrogatepass")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _side_problem(raw: bytes, max_bytes: int, max_chars: int) -> str | None:

@@ -55,18 +55,23 @@ class Tokenizers(NamedTuple):
         return {f"tokenizer.{side}.json": getattr(self, side).to_json() for side in SIDES}
 
     @classmethod
-    def load(cls, folder: Path) -> Tokenizers:
-        """Read them from a store or a model directory."""
+    def load(cls, folder: Path, *, remedy: str | None = None) -> Tokenizers:
+        """Read them from a store or a model directory; an error ends with the remedy."""
+        if remedy is None:
+            is_store = (folder / DESCRIPTION_FILE).is_file()
+            remedy = "prepare the text anew" if is_store else "name a store or a whole model directory"
         if (folder / "tokenizer.json").exists():
-            subwords = Subwords.load(folder / "tokenizer.json")
+            subwords = Subwords.load(folder / "tokenizer.json", remedy=remedy)
             return cls(subwords, subwords)
-        missing = [name for side in SIDES if not (folder / (name := f"tokenizer.{side}.json")).exists()]
+        files = [folder / f"tokenizer.{side}.json" for side in SIDES]
+        missing = [file.name for file in files if not file.exists()]
         if missing:
+            found = "none of them" if len(missing) == len(files) else f"no {missing[0]}"
             raise FileNotFoundError(
-                f"{folder}: expected tokenizer.json, or tokenizer.source.json and tokenizer.target.json; "
-                f"{' and '.join(missing)} missing"
+                f"{folder}: expected tokenizer.json, or tokenizer.source.json and tokenizer.target.json; got {found}; "
+                f"{remedy}"
             )
-        return cls(*(Subwords.load(folder / f"tokenizer.{side}.json") for side in SIDES))
+        return cls(*(Subwords.load(file, remedy=remedy) for file in files))
 
 
 class Sentences:

@@ -61,27 +61,29 @@ class Subwords:
         return cls(_with_special_pieces(tokenizer))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Subwords:
-        """Read a ``tokenizer.json`` of ours."""
+    def load(cls, path: str | os.PathLike[str], *, remedy: str = "prepare the text anew") -> Subwords:
+        """Read a ``tokenizer.json`` of ours; an error ends with the remedy."""
+        if Path(path).is_dir():
+            raise IsADirectoryError(f"{path}: expected a tokenizer.json, got a folder; {remedy}")
         data = Path(path).read_bytes()
         try:
             text = data.decode()
             tokenizer = Tokenizer.from_str(text)
         except Exception as error:  # the Rust side raises plain exceptions for whatever does not fit
             raise ValueError(
-                f"{path}: expected a tokenizer.json, got a file that does not parse ({error}); prepare the text anew"
+                f"{path}: expected a tokenizer.json, got a file that does not parse ({error}); {remedy}"
             ) from None
         for index, piece in enumerate(SPECIAL_PIECES):
             if tokenizer.id_to_token(index) != piece:
                 raise ValueError(
                     f"{path}: expected a tokenizer that `rela prepare` made, whose piece {index} is {piece!r}, got "
-                    f"{tokenizer.id_to_token(index)!r}; prepare the text anew"
+                    f"{tokenizer.id_to_token(index)!r}; {remedy}"
                 )
         if (steps := _steps(tokenizer)) != (expected := _steps(_untrained())):
             changed = ", ".join(name for name in expected if steps[name] != expected[name])
             raise ValueError(
                 f"{path}: expected a tokenizer that `rela prepare` made, got one with other settings of {changed}; "
-                "prepare the text anew"
+                f"{remedy}"
             )
         return cls(tokenizer)
 

@@ -1,24 +1,40 @@
-"""The folder of a preparation that is not finished: what was done before a cut, and the recipe that it was done by."""
+"""The folder of a preparation that is not finished: what was done before a cut, and the recipe that it was done by.
+
+It stays after a cut if the same preparation can go on with it. If nothing was finished, if the text is at fault (with
+other text, nothing in it holds) or came from a stream (which cannot be read again), it goes.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Final
 
 from rela._files import naming, write_text
+from rela._streams import standard_input
 from rela.text.compression import STDIN
 from rela.text.readers import PairSource
 
 Splits = Mapping[str, Sequence[PairSource]]
 
+LEARNED_FILE: Final = "learned.json"
+"""Written when the subwords are learned and lie beside it."""
+
+DONE: Final = ".done"
+"""The ending of a file that is written when a split is encoded."""
+
 _RECIPE_FILE: Final = "recipe.json"
 _LOCK_FILE: Final = "lock"
+
+
+def unfinished_folder(out: Path) -> Path:
+    """Where a store is prepared before it gets its name."""
+    resolved = out.resolve()  # a link stays a link
+    return resolved.with_name(f".{resolved.name}.partial")
 
 
 @contextmanager
@@ -37,7 +53,19 @@ def take_up(folder: Path, recipe: Mapping[str, Any], splits: Splits) -> Generato
         if has_streams or not begun.is_file() or begun.read_text(encoding="utf-8") != text:
             clear(folder, keep=())
             write_text(begun, text)
-        yield {name: _spooled(folder, name, sources) for name, sources in splits.items()}
+        try:
+            yield {name: _spooled(folder, name, sources) for name, sources in splits.items()}
+        except BaseException as error:
+            if has_streams or isinstance(error, ValueError) or not _has_results(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+            elif isinstance(error, OSError) and error.strerror is not None:  # of the system: a full disk, for one
+                kept = f"{error.strerror}; {folder} has what was done, and the same command goes on from there"
+                raise OSError(error.errno, kept, error.filename) from None
+            raise
+
+
+def _has_results(folder: Path) -> bool:
+    return (folder / LEARNED_FILE).exists() or any(folder.glob(f"*{DONE}"))
 
 
 def clear(folder: Path, *, keep: Sequence[str]) -> None:
@@ -91,16 +119,12 @@ def _spooled(folder: Path, split: str, sources: Sequence[PairSource]) -> list[Pa
         for side, path in enumerate(source.paths):
             if _is_stream(path):
                 file = folder / f"{split}.{number}.{side}.stream{Path(path).suffix}"
-                with naming(file), file.open("wb") as spool:
-                    _copy(path, spool)
+                with _open_stream(path) as stream, naming(file), file.open("wb") as spool:
+                    shutil.copyfileobj(stream, spool)
                 source = source.with_path(path, str(file))
         spooled.append(source)
     return spooled
 
 
-def _copy(path: str, spool: IO[bytes]) -> None:
-    if path == STDIN:
-        shutil.copyfileobj(sys.stdin.buffer, spool)
-    else:
-        with Path(path).open("rb") as stream:
-            shutil.copyfileobj(stream, spool)
+def _open_stream(path: str) -> AbstractContextManager[IO[bytes]]:
+    return nullcontext(standard_input()) if path == STDIN else Path(path).open("rb")

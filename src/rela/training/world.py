@@ -11,6 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from rela._device import checked_device
+
 T = TypeVar("T")
 
 
@@ -25,18 +27,12 @@ class World:
     @classmethod
     def join(cls, device: str) -> World:
         """Meet the other processes, if torchrun started this one; else be alone."""
-        try:
-            wanted = torch.device(device)
-        except RuntimeError:
-            wanted = torch.device("meta")
-        if wanted.type not in ("cpu", "cuda"):
-            raise ValueError(f"device: expected cpu, cuda or cuda:1, got {device!r}")
-        if wanted.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError("device: expected one that is here, got cuda, and torch finds none; use --device cpu")
         if "RANK" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) == 1:
-            return cls(device=wanted)
-        if device == "cuda":
-            wanted = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+            return cls(device=checked_device(device))
+        if device == "cuda":  # each process on this machine has one of its own
+            device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+        wanted = checked_device(device)
+        if wanted.type == "cuda":
             torch.cuda.set_device(wanted)
         dist.init_process_group("nccl" if wanted.type == "cuda" else "gloo")
         return cls(dist.get_rank(), dist.get_world_size(), wanted)

@@ -1,0 +1,26 @@
+"""Wrong use, and being stopped: what commands share to say in one line what to do."""
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import typer
+
+
+@contextmanager
+def wrong_use(option: str | None = None) -> Generator[None]:
+    """What the library finds wrong about the values of options is wrong use. ``option`` stands before the message."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error) if option is None else f"{option}: {error}") from None
+
+
+@contextmanager
+def told_when_stopped(how_to_go_on: Callable[[], str]) -> Generator[None]:
+    """Ctrl-C is answered by one line on standard error."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write(f"rela: stopped; {how_to_go_on()}\n")
+        raise
