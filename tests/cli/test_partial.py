@@ -72,9 +72,34 @@ class TestResume:
 
     def test_without_resume_it_begins_anew(self, call: Run, tmp_path: Path):
         interrupted(call, 2, "--window", "2", "-o", "out")
-        assert call("-o", "out", stdin="a cat\n")[0] == 0
+        partial = (tmp_path / "out.partial").read_bytes()
+        code, _, err = call("-o", "out", stdin="a cat\n")
+        assert code == 0
+        assert "out.partial has lines of a translation that was cut off; they are kept as out.partial.old" in err
         assert (tmp_path / "out").read_text().count("\n") == 1
-        assert names(tmp_path) == ["out"]
+        assert names(tmp_path) == ["out", "out.partial.old"]
+        assert (tmp_path / "out.partial.old").read_bytes() == partial
+
+    def test_two_at_once(self, call: Run, tmp_path: Path):
+        """The second one is refused, and the first one is not disturbed."""
+        (tmp_path / "in").write_text(TEXT)
+        options = ["in", "--window", "2"]
+        assert call(*options, "-o", "whole")[0] == 0
+        translate, refused = Translator.translate, list[str]()
+
+        def second(self: Translator, sentences: list[str], **named: Any) -> Any:
+            if not refused:
+                refused.append("")
+                code, _, err = call(*options, "-o", "out")
+                assert code == 1
+                refused[0] = err
+            return translate(self, sentences, **named)
+
+        with mock.patch.object(Translator, "translate", second):
+            assert call(*options, "-o", "out")[0] == 0
+        assert "out.partial: expected no other process to write here, got one; wait for it" in refused[0]
+        assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+        assert names(tmp_path) == ["in", "out", "whole"]
 
     def test_a_forgotten_resume_loses_nothing_if_all_is_the_same(self, call: Run, tmp_path: Path):
         (tmp_path / "in").write_text(TEXT)

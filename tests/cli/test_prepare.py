@@ -20,6 +20,7 @@ from tests.cli.preparing import ENGLISH, FAILURES, FILES, GERMAN, LANGUAGES, WRO
 from rela.cli._app import run
 from rela.cli._commands import COMMANDS, GROUPS
 from rela.text import prepare as preparing
+from rela.text.download import DownloadError
 from rela.text.store import Store
 
 
@@ -217,6 +218,18 @@ class TestCorpus:
         os.close(primary)
         assert process.returncode == 0
         assert b"store: 279 pieces in the vocabulary" in shown
+
+    def test_no_network_is_one_line(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        def none(*_: object, **__: object) -> None:
+            raise DownloadError("http://x: expected to find the server, got none; run the same again with a network")
+
+        monkeypatch.setattr("rela.text.corpora.download", none)
+        monkeypatch.setenv("RELA_DATA", "")
+        monkeypatch.setenv("RELA_CACHE", "cache")
+        assert command("store", "--corpus", "multi30k-en-de") == 1
+        assert capsys.readouterr().err.splitlines() == [
+            "rela: error: http://x: expected to find the server, got none; run the same again with a network"
+        ]
 
     def test_no_such_corpus_or_split(self, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert command("store", "--corpus", "multi30k-en-dee") == 2

@@ -67,6 +67,18 @@ def test_goes_on_where_it_was_cut_off_and_starts_anew_when_it_was_done(tmp_path:
     assert not any("cut off" in line for line in said)
 
 
+def test_what_is_not_the_demos_stays(tmp_path: Path):
+    folder = tmp_path / "demo"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("precious")
+    for _ in range(2):
+        run_demo(folder, "softmax", Listener(), lambda _: None, size=SMALL)
+        assert (folder / "thesis.txt").read_text() == "precious"
+    (tmp_path / "mine" / "store").mkdir(parents=True)
+    with pytest.raises(FileExistsError, match=r"without corpus or store or training, .* got one with store; name"):
+        run_demo(tmp_path / "mine", "softmax", Listener(), lambda _: None, size=SMALL)
+
+
 def test_an_unfinished_demo_of_another_attention_is_not_gone_on_with(tmp_path: Path):
     folder = tmp_path / "demo"
     with pytest.raises(InterruptedRunError):

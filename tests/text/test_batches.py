@@ -20,7 +20,6 @@ from rela.text.batches import (
     make_batches,
     pad_batch,
     pad_rows,
-    padding_share,
 )
 from rela.text.store import Sentences, Split
 from rela.text.subwords import Subwords
@@ -64,7 +63,7 @@ class TestStream:
             assert sorted(indices) == list(range(len(lengths)))
 
     def test_every_pair_once_with_many_pools(self) -> None:
-        stream = BatchStream(random_split(3000), BatchOptions(tokens=64, max_pieces=60))
+        stream = BatchStream(random_split(3000), BatchOptions(tokens=64))
         for _ in range(2):
             batches = epoch(stream)
             assert sorted(index for batch in batches for index in batch.indices) == list(range(3000))
@@ -73,7 +72,16 @@ class TestStream:
     @given(LENGTHS, TOKENS, st.integers(1, 50))
     def test_the_limit_of_tokens(self, lengths: list[tuple[int, int]], tokens: int, max_pieces: int) -> None:
         options = BatchOptions(tokens=tokens, max_pieces=max_pieces)
-        for batch in epoch(BatchStream(split_of(lengths), options)):
+        kept = [place for place, pair in enumerate(lengths) if max(pair) <= max_pieces]
+        if not kept:
+            with pytest.raises(ValueError, match="expected at least one pair of at most"):
+                BatchStream(split_of(lengths), options)
+            return
+        stream = BatchStream(split_of(lengths), options)
+        assert (stream.num_pairs, stream.num_left_out) == (len(kept), len(lengths) - len(kept))
+        batches = epoch(stream)
+        assert sorted(index for batch in batches for index in batch.indices) == kept
+        for batch in batches:
             assert len(batch.indices) == 1 or max(batch.source.size, batch.target_out.size) <= tokens
             assert max(batch.source.shape[1], batch.target_out.shape[1]) <= max_pieces + 1
 
@@ -95,6 +103,15 @@ class TestStream:
         third = BatchStream(text, options, (subwords, subwords), saved)
         assert all(same(next(second), next(third)) for _ in range(3))
         assert first.position != saved
+
+    def test_dropout_of_merges_does_not_cut(self) -> None:
+        """A sentence that would get too many pieces by it stays as it was prepared."""
+        subwords = few_merges()
+        ids = subwords.encode("abc abd abc")
+        side = Sentences(np.array(ids * 4), np.arange(0, 5 * len(ids), len(ids)))
+        options = BatchOptions(tokens=300, max_pieces=len(ids), subword_dropout=0.999)
+        for batch in epoch(BatchStream(Split(side, side), options, (subwords, subwords))):
+            assert batch.source[:, :-1].tolist() == [ids] * 4
 
     def test_restored_in_any_pool(self) -> None:
         text, options = random_split(2000), BatchOptions(tokens=50)
@@ -198,13 +215,12 @@ class TestPadding:
         assert batch.source.dtype == batch.target_in.dtype == np.int64
 
     def test_share(self) -> None:
-        assert padding_share(split([3] * 50, [5] * 50), BatchOptions(tokens=60)) == 0
-        assert padding_share(split([0, 9], [9, 9]), BatchOptions(tokens=100)) == pytest.approx(9 / 40)
-        assert padding_share(split([0, 9], [9, 9]), BatchOptions(tokens=100, max_pieces=4)) == pytest.approx(4 / 20)
+        assert BatchStream(split([3] * 50, [5] * 50), BatchOptions(tokens=60)).padding_share() == 0
+        assert BatchStream(split([0, 9], [9, 9]), BatchOptions(tokens=100)).padding_share() == pytest.approx(9 / 40)
 
     def test_little_padding_on_text(self) -> None:
         text, options = random_split(20_000), BatchOptions(tokens=4096)
-        share = padding_share(text, options)
+        share = BatchStream(text, options).padding_share()
         assert share < 0.06
         batches = epoch(BatchStream(text, options))
         places = sum(batch.source.size + batch.target_out.size for batch in batches)

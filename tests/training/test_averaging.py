@@ -48,6 +48,15 @@ def test_not_a_number(tmp_path: Path) -> None:
         average_weights([write(tmp_path / "x", a=float("nan"))])
 
 
+def test_which_weights_link_words_stays_known(run: Path, tmp_path: Path) -> None:
+    own = Path(shutil.copytree(run, tmp_path / "run"))
+    (own / "model" / "alignment.json").write_text('{"layer": 0, "shifted": false}')
+    average_run(own, 2, tmp_path / "out")
+    average_run(own, 2, own / "model")
+    for folder in (tmp_path / "out", own / "model"):
+        assert json.loads((folder / "alignment.json").read_text()) == {"layer": 0, "shifted": False}
+
+
 def test_of_a_run_that_deletes_checkpoints_meanwhile(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from tests.training.helpers import model_bytes, new_trainer, resumed_trainer, ti
 from rela.model.directory import read_tensors
 from rela.training import checkpoints
 from rela.training.checkpoints import (
+    NEEDED,
     OPTIMIZER_FILE,
     STATE_FILE,
     clear_leftovers,
@@ -60,7 +61,7 @@ def trainer(store: Path, tmp_path: Path) -> Trainer:
 
 
 def save(trainer: Trainer, step: int, *, scheduled: bool = True) -> Path:
-    state: dict[str, Any] = {"step": step, "tokens": 1, "scheduled": scheduled}
+    state: dict[str, Any] = {"step": step, "scheduled": scheduled, **dict.fromkeys(NEEDED, 1)}
     return save_checkpoint(
         trainer.run_folder, trainer.model, trainer.optimizer, trainer.tokenizers, trainer.languages, state
     )

@@ -14,6 +14,7 @@ import torch.distributed as dist
 import yaml
 from tests.training.helpers import (
     Silent,
+    make_store,
     model_bytes,
     new_trainer,
     plain_config,
@@ -119,6 +120,16 @@ def test_two_processes_learn_what_one_learns(store: Path, tmp_path: Path, update
             assert [ours[key] for key in keys] == pytest.approx([theirs[key] for key in keys], rel=1e-3)
     tokens = [[entry["tokens"] for entry in events(tmp_path / name, "train")] for name in ("one", "two")]
     assert tokens[0] == tokens[1]
+
+
+def test_one_process_may_see_longer_sentences_than_the_other(tmp_path: Path) -> None:
+    """Its table of positions is then longer too, in training and in validation."""
+    store = make_store(tmp_path / "text", pairs=40, longest=150)
+    data = plain_config(store, **EXACT, batch__max_pieces=2000, batch__tokens=300, validation__bleu=True)
+    data["budget"] = {"steps": 4}
+    train(to_config(data, "test"), tmp_path / "one")
+    assert run_together(2, data, tmp_path / "two") == [0, 0]
+    assert_close(tmp_path / "two", tmp_path / "one")
 
 
 def test_resumed_together_bit_for_bit(store: Path, tmp_path: Path) -> None:

@@ -135,6 +135,42 @@ def test_killed_again_and_again(store: Path, tmp_path: Path, whole: Callable[[st
     assert_same_end(run, whole("plain"))
 
 
+def test_the_store_may_move(store: Path, tmp_path: Path, whole: Callable[[str], Path]) -> None:
+    moved = Path(shutil.copytree(store, tmp_path / "moved"))
+    run = tmp_path / "run"
+    train(tiny_config(moved, **VARIANTS["plain"], budget__steps=4), run)
+    moved.rename(tmp_path / "elsewhere")
+    with pytest.raises(FileNotFoundError, match=r"moved: expected the store that .* add --set store=PATH"):
+        resumed_trainer(run, "budget.steps=8")
+    resumed_trainer(run, "budget.steps=8", f"store={tmp_path / 'elsewhere'}")[0].train()
+    assert model_bytes(run) == model_bytes(whole("plain"))
+
+
+def test_a_state_that_lacks_something_is_damaged(store: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(tiny_config(store, budget__steps=4), run)
+    (run / "checkpoints/step-0000004/training.json").write_text('{"step": 4, "scheduled": true}')
+    with pytest.warns(UserWarning, match=r"training\.json: expected the entries tokens, .* set aside as damaged-"):
+        found, _ = resumed_trainer(run)
+    assert found.step == 2
+
+
+def test_another_one_may_start_a_run_at_the_same_time(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+
+    def slow(*arguments: Any, **named: Any) -> trainer.Trainer:
+        monkeypatch.undo()
+        train(tiny_config(store, budget__steps=2), run)
+        return trainer.Trainer(*arguments, **named)
+
+    monkeypatch.setattr("rela.training.runs.Trainer", slow)
+    with pytest.raises(FileExistsError, match="there is a run already"):
+        start(tiny_config(store, seed=2), run, World(), Silent())
+    assert "seed: 1" in (run / "config.yaml").read_text()
+
+
 def test_a_run_that_is_done_stays_as_it_is(store: Path, tmp_path: Path, whole: Callable[[str], Path]) -> None:
     run = Path(shutil.copytree(whole("plain"), tmp_path / "run"))
     resumed_trainer(run)[0].train()
@@ -175,7 +211,6 @@ def test_a_cut_off_log(store: Path, tmp_path: Path) -> None:
         ("optimizer.clip=2", "optimizer.clip 2.0 instead of 1.0"),
         ("rate={warmup: 5, peak: 0.01}", "rate.warmup 5 instead of 4"),
         ("split=other", "split other instead of train"),
-        ("store=other", "store other instead of "),
     ],
 )
 def test_settings_that_decide_the_weights_stay(store: Path, tmp_path: Path, override: str, change: str) -> None:

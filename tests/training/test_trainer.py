@@ -344,7 +344,7 @@ def test_a_store_relative_to_the_working_directory(
     monkeypatch.chdir(store.parent)
     train(tiny_config(Path("store"), budget__steps=1), tmp_path / "run")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match="store: expected a folder that `rela prepare` made"):
+    with pytest.raises(FileNotFoundError, match=r"store: expected the store that .* add --set store=PATH"):
         resumed_trainer(tmp_path / "run")
 
 

@@ -152,7 +152,7 @@ def operations_per_token(model: ModelConfig, store: Store) -> float:
 
 
 def matmul_peak(setting: TrainSetting, model: ModelConfig) -> float:
-    """Operations a second of the largest product of the model, alone: what the machine gives right now."""
+    """Operations a second of the feed-forward layer's product, alone: what the machine gives right now."""
     before = torch.get_num_threads()
     torch.set_num_threads(setting.threads)
     try:

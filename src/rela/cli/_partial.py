@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import sys
 from collections.abc import Generator
 from dataclasses import asdict, dataclass
@@ -15,6 +16,7 @@ from typing import IO, Any
 import typer
 
 from rela._files import naming, write_text
+from rela._lock import take
 from rela._streams import STANDARD_OUTPUT
 from rela._warn import warn
 
@@ -110,21 +112,25 @@ class PartialFile:
         self._pending: list[str] = []
         self._window: int = recipe.options["window"]
         self.num_windows = 0
-        if self._partial.exists() and (resume or (resume is None and self._is_made_by(recipe))):
-            self._check_recipe(recipe)
-            numbered = recipe.options["nbest"] > 1
-            self.num_windows = keep_whole_windows(self._partial, self._window, numbered=numbered)
-        else:
-            self._partial.unlink(missing_ok=True)  # before the recipe, which it may not be made by
-            write_text(self._recipe_file, json.dumps(asdict(recipe), indent=2) + "\n")
+        self._file = self._open()
+        try:
+            if self._is_begun() and (resume or (resume is None and self._is_made_by(recipe))):
+                self._check_recipe(recipe)
+                numbered = recipe.options["nbest"] > 1
+                self.num_windows = keep_whole_windows(self._partial, self._window, numbered=numbered)
+            else:
+                self._set_aside()
+                with naming(path):
+                    write_text(self._recipe_file, json.dumps(asdict(recipe), indent=2) + "\n")
+        except BaseException:
+            self._file.close()
+            raise
         self._num_done = self.num_windows
         if resume is None and self._num_done:
             warn(
                 f"{self._partial} has the first {self._num_done * self._window:,} lines, of the same input, model and "
                 "options; going on from there"
             )
-        with naming(path):
-            self._file: IO[str] = self._partial.open("a", encoding="utf-8", newline="\n")
 
     def __enter__(self) -> PartialFile:
         return self
@@ -170,6 +176,36 @@ class PartialFile:
             yield
         except OSError as error:
             raise OSError(error.errno, f"{error.strerror}; {self.how_to_go_on()}", str(self._path)) from None
+
+    def _open(self) -> IO[str]:
+        """The file, for this process alone. It gets its name at the end: whoever waited has to look for a new one."""
+        while True:
+            with naming(self._path):
+                file = self._partial.open("a", encoding="utf-8", newline="\n")
+            try:
+                take(
+                    file.fileno(),
+                    f"{self._partial}: expected no other process to write here, got one; wait for it, or name another "
+                    "--output",
+                )
+                with contextlib.suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(file.fileno()), self._partial.stat()):
+                        return file
+            except BaseException:
+                file.close()
+                raise
+            file.close()
+
+    def _is_begun(self) -> bool:
+        return self._partial.stat().st_size > 0
+
+    def _set_aside(self) -> None:
+        """Keep what another recipe made, until the next time; nobody should lose hours by a slip."""
+        if self._is_begun():
+            old = self._partial.with_name(f"{self._partial.name}.old")
+            shutil.copyfile(self._partial, old)
+            warn(f"{self._partial} has lines of a translation that was cut off; they are kept as {old.name}")
+            self._file.truncate(0)
 
     def _is_made_by(self, recipe: Recipe) -> bool:
         if recipe.input.identity is None:  # a stream, which may be another one

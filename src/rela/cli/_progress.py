@@ -99,6 +99,11 @@ class TrainingProgress:
         self._progress.update(self._task, step=facts["step"])
         self._progress.reset(self._task, completed=facts["spent"])  # what a resumed run did before is not its speed
         several = f", {facts['processes']} processes" if facts["processes"] > 1 else ""
+        if facts["left_out"]:
+            self._console.print(
+                f"{facts['left_out']:,} pairs with more than {facts['max_pieces']:,} pieces on a side are left out; "
+                "see batch.max_pieces"
+            )
         self._console.print(
             f"training {where}{facts['attention']}, {facts['parameters']:,} parameters, {facts['pairs']:,} pairs, "
             f"{facts['padding']:.1%} of the places in batches are padding{several}"

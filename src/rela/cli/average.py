@@ -19,8 +19,9 @@ def average(
     """Average the weights of a run's last checkpoints."""
     from rela._warn import warn
     from rela.training.averaging import average_run
+    from rela.training.checkpoints import MODEL_FOLDER
 
-    destination = run / "model" if out is None else out
+    destination = run / MODEL_FOLDER if out is None else out
     steps = average_run(run, last, destination)
     if len(steps) < last:
         warn(f"the run has {len(steps)} checkpoints, not {last}; these were averaged")

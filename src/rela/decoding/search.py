@@ -59,7 +59,7 @@ class SearchOptions:
 
 def check_whole(name: str, value: object) -> None:
     """Raise a TypeError for what is no whole number."""
-    if not isinstance(value, Integral):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name}: expected a whole number, got {value!r}")
 
 

@@ -30,6 +30,8 @@ LANGUAGES: Final = ("en", "de")
 TEST_SPLITS: Final = ("test", "test-compositional")
 _SHOWN: Final = 6
 _DONE_FILE: Final = "demo.done"
+_BEGUN_FILE: Final = "demo.begun"
+_FOLDERS: Final = ("corpus", "store", "training")
 
 Say = Callable[[str], None]
 
@@ -135,19 +137,27 @@ def run_demo(
         shown += _show(translator, pairs, texts)
         if split == "test":
             aer = _error_rate(translator, pairs)
-    write_text(run / _DONE_FILE, attention + "\n")
+    (run / _BEGUN_FILE).replace(run / _DONE_FILE)
     seconds = time.monotonic() - began
     return DemoResult(bleu, aer, translator.alignment, shown, translator.model.num_parameters(), seconds, run)
 
 
 def _clear_if_done(run: Path, say: Say) -> None:
-    done = run / _DONE_FILE
-    started = run / "training" / runs.CONFIG_FILE
+    """Of one that was finished, take away what it made; what else lies in its folder stays."""
+    done, begun = run / _DONE_FILE, run / _BEGUN_FILE
     if done.exists():
-        shutil.rmtree(run)
-    elif started.exists():
+        for name in _FOLDERS:
+            shutil.rmtree(run / name, ignore_errors=True)
+        done.unlink()
+    elif not begun.exists() and (taken := [name for name in _FOLDERS if (run / name).exists()]):
+        raise FileExistsError(
+            f"{run}: expected a folder without {' or '.join(_FOLDERS)}, which the demo makes, got one with "
+            f"{taken[0]}; name another with --run"
+        )
+    elif (run / "training" / runs.CONFIG_FILE).exists():
         say(f"going on with {run}, which was cut off")
     run.mkdir(parents=True, exist_ok=True)
+    write_text(begun, "")
 
 
 def _make_store(run: Path, store: Path, size: DemoSize, say: Say) -> None:

@@ -20,6 +20,8 @@ from rela.text.vocabulary import BOS, EOS, PAD
 _POOL_BATCHES: Final = 200
 """Batches that are sorted by length together. Large enough for little padding, small enough to keep memory constant."""
 
+_CHUNK: Final = 2**20
+
 Ids = NDArray[np.int64]
 
 
@@ -52,7 +54,7 @@ class BatchOptions:
 
     Attributes:
         tokens: at most this many target places, padding among them, in a batch (and source places alike).
-        max_pieces: longer sentences are cut here.
+        max_pieces: pairs with a longer side are left out of a stream.
         seed: decides the order.
         subword_dropout: probability of leaving out a merge; 0 takes the pieces as they were prepared. With it,
             sentences have more pieces than those that ``tokens`` counts.
@@ -86,6 +88,14 @@ class BatchStream:
         if options.subword_dropout > 0 and subwords is None:
             raise ValueError("subword_dropout: expected the encodings of both sides as well")
         self._split, self.options, self._subwords = split, options, subwords
+        self._is_kept = _short_enough(split, options.max_pieces)
+        self.num_left_out = int((~self._is_kept).sum())
+        """Pairs of an epoch that have too many pieces."""
+        if self.num_left_out == len(split):
+            raise ValueError(
+                f"max_pieces: expected at least one pair of at most {options.max_pieces} pieces a side, got none among "
+                f"{len(split):,}; choose a greater number"
+            )
         self.position = Position() if position is None else position
         self._order: tuple[int, NDArray[np.integer[Any]]] | None = None  # an epoch and its order
         self._pool: tuple[tuple[int, int], list[NDArray[np.int64]]] | None = None
@@ -105,17 +115,34 @@ class BatchStream:
         batch = self._load(batches[place], epoch)
         if place + 1 < len(batches):
             self.position = Position(epoch, pool, place + 1)
-        elif (pool + 1) * self._pool_size < len(self._split):
+        elif (pool + 1) * self._pool_size < self.num_pairs:
             self.position = Position(epoch, pool + 1)
         else:
             self.position = Position(epoch + 1)
         return batch
 
+    @property
+    def num_pairs(self) -> int:
+        """Pairs of an epoch."""
+        return len(self._split) - self.num_left_out
+
+    def padding_share(self) -> float:
+        """The share of target and source places in the first batches that are padding: a sample of the first epoch."""
+        order = _epoch_order(self._is_kept, self.options.seed, 0)[: 10 * self._pool_size].astype(np.int64)
+        places = filled = 0
+        for start in range(0, len(order), self._pool_size):
+            for batch in make_batches(self._split, order[start : start + self._pool_size], self.options):
+                for side in self._split:
+                    lengths = side.lengths(batch) + 1
+                    places += int(lengths.max()) * len(lengths)
+                    filled += int(lengths.sum())
+        return 1 - filled / places
+
     def _batches(self, epoch: int, pool: int) -> list[NDArray[np.int64]]:
         if self._pool is None or self._pool[0] != (epoch, pool):
             if self._order is None or self._order[0] != epoch:
                 self._order = None  # two at a time would be twice the memory
-                self._order = (epoch, _epoch_order(self._split, self.options.seed, epoch))
+                self._order = (epoch, _epoch_order(self._is_kept, self.options.seed, epoch))
             indices = self._order[1][pool * self._pool_size : (pool + 1) * self._pool_size].astype(np.int64)
             batches = make_batches(self._split, indices, self.options)
             shuffle = np.random.default_rng((self.options.seed, epoch, pool, 1)).permutation(len(batches))
@@ -132,7 +159,9 @@ class BatchStream:
             for index in indices:
                 generator = np.random.default_rng((self.options.seed, epoch, int(index), number))
                 text = subwords.decode(side[index].tolist())
-                drawn.append(np.array(subwords.encode_with_dropout(text, dropout, generator), np.int64))
+                pieces = np.array(subwords.encode_with_dropout(text, dropout, generator), np.int64)
+                fits = len(pieces) <= self.options.max_pieces
+                drawn.append(pieces if fits else side[index].astype(np.int64))  # whole rather than dropped and cut
             sides.append(drawn)
         return pad_batch(sides[0], sides[1], indices, self.options.max_pieces)
 
@@ -188,27 +217,22 @@ def pad_rows(rows: list[NDArray[np.int64]], *, before: int | None = None, after:
     return padded
 
 
-def _epoch_order(split: Split, seed: int, epoch: int) -> NDArray[np.integer[Any]]:
-    """All places of a split in the order of an epoch: 4 bytes for each, unless there are more than 2 billion."""
-    order = np.arange(len(split), dtype=np.int32 if len(split) <= 2**31 else np.int64)
+def _short_enough(split: Split, max_pieces: int) -> NDArray[np.bool_]:
+    """Which pairs have at most so many pieces on either side; looked at in chunks, to keep memory constant."""
+    found = np.ones(len(split), np.bool_)
+    for start in range(0, len(split), _CHUNK):
+        places = np.arange(start, min(start + _CHUNK, len(split)))
+        found[places] = np.maximum(split.source.lengths(places), split.target.lengths(places)) <= max_pieces
+    return found
+
+
+def _epoch_order(is_kept: NDArray[np.bool_], seed: int, epoch: int) -> NDArray[np.integer[Any]]:
+    """All kept places in the order of an epoch: 4 bytes for each, unless there are more than 2 billion."""
+    order = np.arange(len(is_kept), dtype=np.int32 if len(is_kept) <= 2**31 else np.int64)
     np.random.default_rng((seed, epoch)).shuffle(order)
-    return order
+    return order if is_kept.all() else order[is_kept[order]]
 
 
 def _pool_size(split: Split, options: BatchOptions) -> int:
     mean = max(1.0, len(split.target.tokens) / len(split) + 1)
     return max(1, int(_POOL_BATCHES * options.tokens / mean))
-
-
-def padding_share(split: Split, options: BatchOptions) -> float:
-    """The share of target and source places in the first batches that are padding: a sample of the first epoch."""
-    pool = _pool_size(split, options)
-    order = _epoch_order(split, options.seed, 0)[: 10 * pool].astype(np.int64)
-    places = filled = 0
-    for start in range(0, len(order), pool):
-        for batch in make_batches(split, order[start : start + pool], options):
-            for side in split:
-                lengths = np.minimum(side.lengths(batch), options.max_pieces) + 1
-                places += int(lengths.max()) * len(lengths)
-                filled += int(lengths.sum())
-    return 1 - filled / places

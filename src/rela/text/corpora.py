@@ -14,10 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from rela._lock import waiting
 from rela._version import __version__
 from rela.text.archives import unpack
 from rela.text.corpus import Corpus, Part
-from rela.text.download import Remote, download, locked
+from rela.text.download import Remote, download
 from rela.text.forms import write_part
 from rela.text.readers import PairSource
 from rela.text.registry import CORPORA, find_corpus
@@ -110,7 +111,7 @@ def _find_cached(corpus: Corpus, split: str, cache: Path, progress: FetchProgres
     home = cache / "corpora" / (corpus.name if corpus.name in CORPORA else corpus.reversed().name)
     folder = home / f"{split}-{digest}"
     home.mkdir(parents=True, exist_ok=True)
-    with locked(home / f"{split}.lock"):
+    with waiting(home / f"{split}.lock"):
         if not folder.exists():
             with _made_whole(folder) as temporary:
                 if corpus.is_generated:

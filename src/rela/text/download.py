@@ -11,12 +11,13 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from rela._lock import waiting
 from rela._version import __version__
 
 Progress = Callable[[int, int | None], None]
@@ -27,7 +28,7 @@ _AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 """Answers of a server that may be better next time."""
 
 
-class DownloadError(RuntimeError):
+class DownloadError(OSError):
     """A file could not be fetched. What has come so far is kept, and the next try goes on from there."""
 
 
@@ -77,7 +78,7 @@ def download(
     Raises DownloadError when the file cannot be had, and ValueError when it is not the file that was expected.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with locked(path.with_name(path.name + ".lock")):
+    with waiting(path.with_name(path.name + ".lock")):
         if path.exists() and remote.size in (None, path.stat().st_size):
             return path
         partial = path.with_name(path.name + ".partial")
@@ -99,19 +100,6 @@ def download(
         partial.replace(path)
         _state_path(partial).unlink(missing_ok=True)
     return path
-
-
-@contextmanager
-def locked(path: Path) -> Generator[None]:
-    """Holds a lock file; waits while another process holds it. Where the system has no such locks, does nothing."""
-    with path.open("ab") as file:
-        try:
-            import fcntl
-        except ImportError:
-            yield
-            return
-        fcntl.flock(file, fcntl.LOCK_EX)  # ends with the file, also when the process is killed
-        yield
 
 
 def _fetch(remote: Remote, partial: Path, progress: Progress | None, timeout: float) -> None:

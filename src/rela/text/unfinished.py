@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from rela._files import naming, write_text
+from rela._lock import take
 from rela._streams import standard_input
 from rela.text.compression import STDIN
 from rela.text.readers import PairSource
@@ -47,7 +48,10 @@ def take_up(folder: Path, recipe: Mapping[str, Any], splits: Splits) -> Generato
     text = json.dumps({**recipe, "splits": {name: _fingerprints(sources) for name, sources in splits.items()}})
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _LOCK_FILE).open("ab") as file:
-        _lock(file, folder)
+        take(
+            file.fileno(),
+            f"{folder}: expected no other process to write here, got one; wait for it, or name another folder",
+        )
         begun = folder / _RECIPE_FILE
         has_streams = any(_is_stream(path) for sources in splits.values() for item in sources for path in item.paths)
         if has_streams or not begun.is_file() or begun.read_text(encoding="utf-8") != text:
@@ -78,19 +82,6 @@ def clear(folder: Path, *, keep: Sequence[str]) -> None:
 def release(folder: Path) -> None:
     """The folder is finished: take away what only an unfinished one has."""
     (folder / _LOCK_FILE).unlink()
-
-
-def _lock(file: IO[bytes], folder: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # where the system has no such locks
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, also when it is killed
-    except BlockingIOError:
-        raise BlockingIOError(
-            f"{folder}: expected no other process to write here, got one; wait for it, or name another folder"
-        ) from None
 
 
 def _fingerprints(sources: Sequence[PairSource]) -> list[Any]:

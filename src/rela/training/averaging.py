@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from rela._files import new_folder
+from rela.alignment import choice
 from rela.model.directory import (
     CONFIG_FILE,
     WEIGHTS_FILE,
@@ -17,7 +19,7 @@ from rela.model.directory import (
     write_model_files,
 )
 from rela.text.store import Tokenizers
-from rela.training.checkpoints import STATE_FILE, list_checkpoints, read_state
+from rela.training.checkpoints import MODEL_FOLDER, STATE_FILE, list_checkpoints, read_state
 
 
 def average_weights(folders: list[Path]) -> dict[str, Tensor]:
@@ -48,7 +50,7 @@ def average_run(run: Path, last: int, out: Path) -> list[int]:
         if not chosen:
             raise FileNotFoundError(f"{run}: expected a run with checkpoints, got none; `rela train` makes them")
         try:
-            _write_average([checkpoint.path for checkpoint in chosen], out)
+            _write_average(run, [checkpoint.path for checkpoint in chosen], out)
         except FileNotFoundError:
             if all(checkpoint.path.exists() for checkpoint in chosen):  # a file is missing, not a checkpoint
                 raise
@@ -56,7 +58,7 @@ def average_run(run: Path, last: int, out: Path) -> list[int]:
             return [checkpoint.step for checkpoint in chosen]
 
 
-def _write_average(checkpoints: list[Path], out: Path) -> None:
+def _write_average(run: Path, checkpoints: list[Path], out: Path) -> None:
     description = read_description(checkpoints[-1])
     steps = [read_state(checkpoint)["step"] for checkpoint in checkpoints]
     with new_folder(out) as partial:
@@ -68,6 +70,9 @@ def _write_average(checkpoints: list[Path], out: Path) -> None:
             Languages(description["source_language"], description["target_language"]),
             {"average_of_steps": steps, **description.get("made_by", {})},
         )
+        chosen = run / MODEL_FOLDER / choice.FILE  # at the end of the training, for its model
+        if chosen.is_file():
+            shutil.copyfile(chosen, partial / choice.FILE)
 
 
 def _may_be_replaced(folder: Path) -> bool:

@@ -32,8 +32,12 @@ from rela.model.transformer import Transformer
 from rela.text.store import Tokenizers
 
 FOLDER: Final = "checkpoints"
+MODEL_FOLDER: Final = "model"  # the finished model, beside them
 OPTIMIZER_FILE: Final = "optimizer.safetensors"
 STATE_FILE: Final = "training.json"
+NEEDED: Final = ("tokens", "pairs", "seconds", "position", "best", "stale", "validated", "store", "divergence")
+"""What the state must have besides the step, to go on from it."""
+
 _NAME: Final = re.compile(r"step-(\d{7,})")
 _MOMENTS: Final = ("exp_avg", "exp_avg_sq")
 _NUM_RESUMABLE: Final = 2
@@ -102,6 +106,9 @@ def save_checkpoint(
 def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """Fill model and optimizer from a checkpoint; returns its state."""
     state = read_state(path)
+    missing = [key for key in NEEDED if key not in state]
+    if missing:
+        raise ValueError(f"{path / STATE_FILE}: expected the entries {', '.join(missing)}, which are not there")
     weights, moments = read_tensors(path / WEIGHTS_FILE), read_tensors(path / OPTIMIZER_FILE)
     fill_weights(model, weights, path / WEIGHTS_FILE)
     restore_optimizer(model, optimizer, moments, path / OPTIMIZER_FILE)
@@ -198,6 +205,6 @@ def restore_optimizer(
         if any(moment is None or moment.shape != parameter.shape for moment in moments.values()):
             raise ValueError(f"{file}: the optimizer's state of {name} is incomplete or has another shape")
         optimizer.state[parameter] = {
-            "step": tensors[f"step.{name}"].reshape(()),
+            "step": tensors[f"step.{name}"].reshape(()).to(parameter.device),  # where a fused update wants it
             **{key: tensors[f"{key}.{name}"].to(parameter.device) for key in _MOMENTS},
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import yaml
@@ -13,6 +13,8 @@ from rela.model.config import SIZES, AttentionChoice, Attentions, ModelConfig, T
 from rela.training.dialect import load_yaml
 from rela.training.schedule import RateConfig
 from rela.training.settings import check_keys, explain, sections_of
+
+_SOME_VOCABULARY: Final = 100  # the real one is known when the store is open
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,7 +38,7 @@ class ModelSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         if self.size not in SIZES:
             raise ValueError(f"size: expected one of {', '.join(SIZES)}, got {self.size!r}")
-        to_attentions(self.attention)
+        self._resolve(_SOME_VOCABULARY, _SOME_VOCABULARY, joint=True)  # sizes that do not fit are found now
 
     def resolve(self, source_vocabulary: int, target_vocabulary: int, joint: bool) -> ModelConfig:
         """The model's own configuration, for the vocabularies at hand."""
@@ -45,20 +47,23 @@ class ModelSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 "model.tied: expected 'target' or 'none' for separate vocabularies, got 'all'; or prepare the text "
                 "with one joint vocabulary"
             )
-        given = {name: getattr(self, name) for name in SIZES["base"]}
-        sizes = SIZES[self.size] | {name: value for name, value in given.items() if value is not None}
         try:
-            return ModelConfig(
-                source_vocabulary=source_vocabulary,
-                target_vocabulary=target_vocabulary,
-                **sizes,
-                dropout=self.dropout,
-                attention_dropout=self.attention_dropout,
-                attention=to_attentions(self.attention),
-                tied=self.tied or ("all" if joint else "target"),
-            )
+            return self._resolve(source_vocabulary, target_vocabulary, joint=joint)
         except ValueError as error:
             raise ValueError(f"model.{error}") from None
+
+    def _resolve(self, source_vocabulary: int, target_vocabulary: int, *, joint: bool) -> ModelConfig:
+        given = {name: getattr(self, name) for name in SIZES["base"]}
+        sizes = SIZES[self.size] | {name: value for name, value in given.items() if value is not None}
+        return ModelConfig(
+            source_vocabulary=source_vocabulary,
+            target_vocabulary=target_vocabulary,
+            **sizes,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            attention=to_attentions(self.attention),
+            tied=self.tied or ("all" if joint else "target"),
+        )
 
 
 def to_attentions(choice: AttentionChoice) -> Attentions:
@@ -236,9 +241,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
         data = load_yaml(text)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: expected YAML, got {' '.join(str(error).split())}") from None
-    if not isinstance(data, dict):
-        raise ValueError(f"{path}: expected a mapping of settings, got {type(data).__name__}")
-    if not overrides:
+    if not overrides or not isinstance(data, dict):
         return to_config(data, str(path))
     for override in overrides:
         _apply(data, override)
@@ -251,6 +254,8 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
 
 def to_config(data: Mapping[str, Any], where: str) -> TrainConfig:
     """Check plain data and make it a configuration; errors name the place."""
+    if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] (it may come from a file)
+        raise ValueError(f"{where}: expected a mapping of settings, got {type(data).__name__}")
     check_keys(data, TrainConfig, where)
     sections = sections_of(TrainConfig)
     # A section whose lines are all comments is None in YAML.

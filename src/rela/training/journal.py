@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from rela._files import write_text
-from rela.training.lock import is_free
+from rela._lock import is_free
 
 LOG_FILE: Final = "log.jsonl"
 STATUS_FILE: Final = "status.json"

@@ -9,19 +9,35 @@ from typing import Final
 import msgspec
 
 from rela._files import write_text
-from rela.training.checkpoints import FOLDER
+from rela._lock import FolderLock
+from rela.training.checkpoints import FOLDER, MODEL_FOLDER
 from rela.training.config import TrainConfig, dump_config, load_config
 from rela.training.journal import LOG_FILE, STATUS_FILE
-from rela.training.lock import FolderLock
-from rela.training.trainer import MODEL_FOLDER, Reporter, Trainer
+from rela.training.trainer import Reporter, Trainer
 from rela.training.world import World
 
 CONFIG_FILE: Final = "config.yaml"
-_FIXED: Final = ("store", "split", "seed", "model", "batch", "optimizer", "rate")
+_FIXED: Final = ("split", "seed", "model", "batch", "optimizer", "rate")
 
 
 def start(config: TrainConfig, run: Path, world: World, reporter: Reporter) -> Trainer:
     """A new run in a folder that has none."""
+    _check_new(run)
+    trainer = Trainer(config, run, world, reporter, resume=False)
+    locks: list[FolderLock] = []
+
+    def make() -> None:
+        run.mkdir(parents=True, exist_ok=True)
+        locks.append(FolderLock(run))
+        _check_new(run)  # somebody may have been faster
+        write_text(run / CONFIG_FILE, dump_config(config))
+
+    world.share(make)
+    trainer.lock = next(iter(locks), None)
+    return trainer
+
+
+def _check_new(run: Path) -> None:
     if (run / CONFIG_FILE).exists() or (run / FOLDER).exists():
         raise FileExistsError(
             f"{run}: there is a run already; go on with `rela train --resume --run {run}`, or name another folder"
@@ -32,17 +48,6 @@ def start(config: TrainConfig, run: Path, world: World, reporter: Reporter) -> T
             f"{run}: expected a folder for a new run, got one with {foreign} in it, which would be replaced; name "
             "another folder"
         )
-    trainer = Trainer(config, run, world, reporter, resume=False)
-    locks: list[FolderLock] = []
-
-    def make() -> None:
-        run.mkdir(parents=True, exist_ok=True)
-        locks.append(FolderLock(run))
-        write_text(run / CONFIG_FILE, dump_config(config))
-
-    world.share(make)
-    trainer.lock = next(iter(locks), None)
-    return trainer
 
 
 def resume(
@@ -51,6 +56,7 @@ def resume(
     """Go on with the run in a folder, from its last checkpoint.
 
     What decides the weights must be as it was; budget, validation, checkpoints and log may be ``wanted`` otherwise.
+    The store may lie elsewhere now, if it is the same.
     """
     if not (run / CONFIG_FILE).is_file():
         raise FileNotFoundError(f"{run}: expected a run that was started before, with {CONFIG_FILE} in it; got none")
@@ -60,6 +66,11 @@ def resume(
     if changes:
         raise ValueError(
             f"{run}: expected the settings it was started with, got {', '.join(changes)}; start a new run for that"
+        )
+    if not Path(config.store).exists():
+        raise FileNotFoundError(
+            f"{config.store}: expected the store that {run} was started with, there is none; if it has moved, or you "
+            "are in another folder now, add --set store=PATH"
         )
     locks: list[FolderLock] = []
     world.share(lambda: locks.append(FolderLock(run)))  # before anything in it is touched

@@ -17,16 +17,18 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from rela._lock import FolderLock
 from rela._warn import warn
 from rela.alignment.choice import choose, save_choice
 from rela.model.directory import Languages, load_model
 from rela.model.transformer import Transformer
-from rela.text.batches import Batch, BatchOptions, BatchStream, Position, padding_share
+from rela.text.batches import Batch, BatchOptions, BatchStream, Position
 from rela.text.store import Store
 from rela.training import allocator
 from rela.training.averaging import average_run
 from rela.training.checkpoints import (
     FOLDER,
+    MODEL_FOLDER,
     clear_leftovers,
     load_checkpoint,
     load_newest,
@@ -37,14 +39,12 @@ from rela.training.checkpoints import (
 from rela.training.config import TrainConfig
 from rela.training.divergence import DivergedError, DivergenceWatch
 from rela.training.journal import Journal, Status, board_class
-from rela.training.lock import FolderLock
 from rela.training.loss import Criterion
 from rela.training.schedule import learning_rate
 from rela.training.signals import InterruptedRunError, StopRequest
 from rela.training.validation import Validator
 from rela.training.world import World
 
-MODEL_FOLDER: Final = "model"  # of a run: the finished model
 _ALIGNED_PAIRS: Final = 200  # of the validation split, to choose by which weights words are linked
 
 
@@ -117,7 +117,7 @@ class Trainer:
             self.languages.target,
         )
         criterion = Criterion(self.model, config.optimizer.label_smoothing)
-        self.criterion: nn.Module = criterion if world.size == 1 else DistributedDataParallel(criterion)
+        self.criterion: nn.Module = criterion if world.size == 1 else _shared(criterion)
 
     def _build_model(self) -> Transformer:
         torch.manual_seed(self.config.seed)
@@ -235,7 +235,7 @@ class Trainer:
         shares = [
             self.step / budget.steps if budget.steps else 0.0,
             self.tokens / budget.tokens if budget.tokens else 0.0,
-            self.pairs / (budget.epochs * len(self.split)) if budget.epochs else 0.0,
+            self.pairs / (budget.epochs * self.stream.num_pairs) if budget.epochs else 0.0,
         ]
         return min(1.0, max(shares))
 
@@ -334,6 +334,8 @@ class Trainer:
             "step": self.step,
             "tokens": self.tokens,
             "seconds": round(self.seconds, 1),
+            "pairs": self.stream.num_pairs,
+            "left_out": self.stream.num_left_out,
             "parameters": self.model.num_parameters(),
             "attention": self.model.config.attention.label,
             "best": self.best,
@@ -368,12 +370,19 @@ class Trainer:
         return {
             "parameters": self.model.num_parameters(),
             "attention": self.model.config.attention.label,
-            "pairs": len(self.split),
+            "pairs": self.stream.num_pairs,
+            "left_out": self.stream.num_left_out,
+            "max_pieces": self.stream.options.max_pieces,
             "step": self.step,
             "spent": self.spent(),
             "processes": self.world.size,
-            "padding": padding_share(self.split, self.stream.options),
+            "padding": self.stream.padding_share(),
         }
+
+
+def _shared(criterion: nn.Module) -> nn.Module:
+    """With the gradients of all processes. Buffers are tables that each process makes, as long as it needs them."""
+    return DistributedDataParallel(criterion, broadcast_buffers=False)
 
 
 def _mix(*numbers: int) -> int:

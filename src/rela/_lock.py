@@ -1,0 +1,94 @@
+"""Locks between processes, which end with the process that holds them, however it ends.
+
+Where a system or a file system has no such locks, nothing is held, and nobody is kept out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import weakref
+from collections.abc import Generator
+from pathlib import Path
+from typing import Final
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+_UNSUPPORTED: Final = (errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.EIO)
+"""What file systems answer that have no locks, or none for folders."""
+
+
+def take(descriptor: int, refusal: str) -> bool:
+    """Lock an open file or folder until it is closed, or raise a BlockingIOError with this text.
+
+    Returns False where there are no locks.
+    """
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BlockingIOError(refusal) from None
+    except OSError as error:
+        if error.errno in _UNSUPPORTED:
+            return False
+        raise
+    return True
+
+
+@contextlib.contextmanager
+def waiting(path: Path) -> Generator[None]:
+    """Hold a lock file; waits while another process holds it."""
+    with path.open("ab") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+class FolderLock:
+    """A hold on a folder, without a file in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._release = None
+        if fcntl is None:  # such systems do not open folders either
+            return
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        release = weakref.finalize(self, os.close, descriptor)
+        try:
+            held = take(
+                descriptor,
+                f"{folder}: expected a run that nobody trains, got one that another process is training now; wait for "
+                "it, or stop it first",
+            )
+        except OSError:
+            release()
+            raise
+        if held:
+            self._release = release
+        else:
+            release()
+
+    @property
+    def is_held(self) -> bool:
+        """False on systems without such locks, and after the release."""
+        return self._release is not None and self._release.alive
+
+    def release(self) -> None:
+        """Let the next one in."""
+        if self._release is not None:
+            self._release()
+
+
+def is_free(folder: Path) -> bool:
+    """Whether nobody trains the run in a folder; False where that cannot be told."""
+    try:
+        lock = FolderLock(folder)
+    except (BlockingIOError, FileNotFoundError):
+        return False
+    is_sure = lock.is_held
+    lock.release()
+    return is_sure
