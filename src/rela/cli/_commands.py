@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rela.cli import average, bench, bench_train, demo, doctor, evaluate, flops, prepare, train, translate
+from rela.cli import average, bench, bench_train, demo, doctor, evaluate, flops, grammar, prepare, train, translate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,11 @@ COMMANDS: list[Command] = [
         name="translate",
         run=translate.translate,
         example="rela translate --model runs/multi30k news.en -o news.de",
+    ),
+    Command(
+        name="grammar",
+        run=grammar.grammar,
+        example="rela grammar corpus --count train=100000 --count test=1000",
     ),
     Command(
         name="bench attention",

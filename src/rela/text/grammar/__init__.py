@@ -1,5 +1,6 @@
 """The built-in corpus: English-German sentence pairs with gold word alignments and tags, by grammar and lexicon."""
 
+from .corpus import DEFAULT_COUNTS as DEFAULT_COUNTS
 from .corpus import write_corpus as write_corpus
 from .pairs import GrammarPair as GrammarPair
 from .pairs import generate as generate
