@@ -164,6 +164,8 @@ NEVER_PAIRS: dict[str, tuple[str, str]] = {
     "how often before": (rf"\b(?:[Bb]efore|until|[Aa]fter) [^,]*\b{FREQUENCY}\b", rf"\b(?:[Bb]evor|bis|[Nn]achdem) [^,]*\b{HOW_OFTEN}\b"),
     "no after a preposition": (PLAIN, r"\b(?:für|an|auf|über|um|mit|von|vor|in|zu|bei) kein(?:e[nmrs]?)?\b"),
     "no asked": (r"^(?:Do|Does|Did|Is|Are|Was|Were|Has|Have|Will|Can|Could|Must|Should|May|Would|Why|When)\b(?!.*,)[^,]*\bno \w+(?! that| who).*\?$", PLAIN),
+    "seen slowly": (r"^(?!.*(?:,|\b(?:who|whom|that|whether|because|although|if|while|before|after|when|until|and|in order)\b)).*\b(?:see|sees|saw|seen|find|finds|found|lose|loses|lost|hear|hears|heard|remember(?:s|ed)?)\b.* (?:slowly|quickly|carefully|quietly|nervously|calmly)\b", PLAIN),
+    "entered somewhere": (PLAIN, r"\b(?:[Bb]etritt|[Bb]etrat|[Bb]etrete)\b [^,]*\b(?:im?|beim?|vor|hinter|neben|auf|unter|dort|hier|draußen)\b(?! (?:\w+ )?(?:Stunden|Tagen|Woche|Jahr|Nacht|Sommer|Winter|Frühling|Herbst|Januar|Februar|März|April|Mai|Ju[nl]i|August|September|Oktober|November|Dezember))"),
     "verb after the relative clause of an object": (PLAIN, r" (?:den|[a-z]+en) (?:[a-zäöüß]+en )?[A-ZÄÖÜ]\w+, (?:der|den|die) [^,]*, [a-zäöüß]+[.?]$"),
 }  # fmt: skip
 

@@ -76,6 +76,8 @@ COMPLEX_ORDER = (MAIN, MAIN, FINAL, QUESTION)
 _SIMPLE = frozenset({PRESENT, PAST})
 _PLACED = frozenset({"locative", "motion", "travel", "self_moving"})
 """Frames that say where already."""
+_PLACES = frozenset({"inside", "sight"})
+"""Objects that do so: what one enters or reaches."""
 
 
 @cache
@@ -209,10 +211,10 @@ class Writer(RelativeWriter):
             relative = self.draw_relative(direct)
         negative = subject.determiner is _NO or dative.determiner is _NO or direct.determiner is _NO
         if verb.stative or relative is not NOTHING:
-            pass  # what one knows or loves is not done somewhere or somehow
-        elif random() < 0.34 and frame not in _PLACED:
+            pass  # what one knows or loves is not done somewhere or somehow, nor what one sees or loses, somehow
+        elif random() < 0.34 and frame not in _PLACED and verb.object_class not in _PLACES:
             adverbial, place, cause = self.draw_circumstance(verb.directed, frame == "passive")
-        elif random() < 0.2 and not (negative or fused):
+        elif random() < 0.2 and verb.progressive and not (negative or fused):
             adverbial = self._draw_manner(frame, verb, tense)
         chance = random()
         if adverbial is IMMEDIATELY:

@@ -210,7 +210,7 @@ MANNERS: dict[str, tuple[Phrase, ...]] = {
     "dative": _manners("politely patiently immediately happily eagerly calmly"),
     "ditransitive": _manners("immediately secretly proudly politely happily quickly nervously"),
     "ditransitive_to": _manners("immediately secretly proudly politely calmly slowly"),
-    "prepositional": _manners("patiently nervously secretly quietly calmly loudly"),
+    "prepositional": _manners("patiently nervously secretly quietly calmly"),
     "locative": _manners("quietly alone calmly patiently"),
     "motion": _manners("quickly slowly alone secretly immediately happily nervously"),
     "travel": _manners("alone secretly immediately happily"),
