@@ -214,6 +214,8 @@ class Writer(RelativeWriter):
             pass  # what one knows or loves is not done somewhere or somehow, nor what one sees or loses, somehow
         elif random() < 0.34 and frame not in _PLACED and verb.object_class not in _PLACES:
             adverbial, place, cause = self.draw_circumstance(verb.directed, frame == "passive")
+            if tense == PROGRESSIVE:
+                cause = NOTHING  # "gerade wegen" is about the cause alone
         elif random() < 0.2 and verb.progressive and not (negative or fused):
             adverbial = self._draw_manner(frame, verb, tense)
         chance = random()
@@ -229,7 +231,7 @@ class Writer(RelativeWriter):
                 if fronted and phrase is subject.phrase:
                     order, opening, time = INVERTED, time, NOTHING
         elif chance < 0.42 and polarity == POSITIVE and order != ASKED and not (negative or once):
-            plain = adverbial is place is cause is NOTHING
+            plain = adverbial is place is cause is NOTHING and not verb.stative
             adverbs = (FREQUENCIES if plain else FREQUENCIES_BESIDE_OTHERS).get(tense)
             frequency = self.pick(adverbs) if adverbs else NOTHING
         complex_ = get_complex(verb, tense, person, polarity, COMPLEX_ORDER[order])

@@ -184,7 +184,8 @@ FREQUENCIES_BESIDE_OTHERS: dict[int, tuple[Phrase, ...]] = {
     PRESENT: _OFTEN[:-1], PAST: _OFTEN[:-1], PASSIVE_PRESENT: _OFTEN[:5], PASSIVE_PAST: _OFTEN[:5],
     FUTURE: _LIKELY, PASSIVE_FUTURE: _LIKELY,
 }  # fmt: skip
-"""The same before a place or a cause, where others would be about that alone: "auch wegen des Kindes"."""
+"""The same before a place or a cause, where others would be about that alone ("auch wegen des Kindes"), and of what one
+is, which does not happen just or finally."""
 
 _MANNERS = {
     english: _one(english, german)

@@ -201,7 +201,7 @@ _PLAIN = PLANS[SUBJECT_FIRST][DEFINITE][0]
 _FOUND = (
     ("building", "city"), ("building", "near"), ("spot", "city"), ("plant", "outdoors"), ("animal", "outdoors"),
     ("furniture", "room"), ("device", "building"), ("meal", "building"), ("document", "building"),
-    ("occasion", "building"),
+    ("occasion", "city"),
 )  # fmt: skip
 """What there is and where: a class, and one of places for `draw_surroundings`."""
 _WHICH = tuple((DETERMINERS["which"],) for _ in range(8))
