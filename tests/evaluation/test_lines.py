@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rela.evaluation import check_parallel, evaluate, read_lines
+from rela.evaluation import METRICS, Recipe, check_parallel, evaluate, read_lines
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,26 @@ from rela.evaluation import check_parallel, evaluate, read_lines
 def test_a_line_ends_at_the_line_feed_alone(tmp_path: Path, data: bytes, lines: list[str]) -> None:
     (tmp_path / "text").write_bytes(data)
     assert read_lines(tmp_path / "text") == lines
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_byte_order_mark_and_carriage_returns_do_not_count(tmp_path: Path, end: str) -> None:
+    lines = ["the cat sat on the mat", "the dog lay on the sofa"]
+    (tmp_path / "text").write_bytes(f"\ufeff{end.join(lines)}{end}".encode())
+    scores = evaluate(read_lines(tmp_path / "text"), [lines], Recipe(metrics=METRICS, language="en"), num_bootstrap=0)
+    assert [score.score for score in scores] == pytest.approx([100] * len(METRICS))
+
+
+def test_nothing_but_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"\xef\xbb\xbf")
+    with pytest.raises(ValueError, match="got an empty file"):
+        read_lines(tmp_path / "text")
+
+
+def test_utf16(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a\n", encoding="utf-16")
+    with pytest.raises(ValueError, match=r"text: expected UTF-8, got UTF-16; convert it with iconv -f UTF-16 -t UTF-8"):
+        read_lines(tmp_path / "text")
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +76,18 @@ def test_other_counts_name_both() -> None:
         (["a"], [["a"], ["a", "b"]], ValueError, r"1 lines as in references\[0\], got 2 in references\[1\]"),
         (["a"], ["a"], TypeError, "list of references, each a list of lines, got one reference"),
         ("a", [["a"]], TypeError, "hypotheses as a list of lines, got one string"),
-        ([1], [["a"]], TypeError, "hypotheses as a list of strings, got a int"),
+        ([1], [["a"]], TypeError, "hypotheses as a list of strings, got one of type int as line 1"),
+        (["a b", None], [["a b", "c"]], TypeError, "hypotheses as a list of strings, got None as line 2; an empty"),
+        (
+            ["a", "b"],
+            [["a", b"b"]],
+            TypeError,
+            r"references\[0\] as a list of strings, got one of type bytes as line 2",
+        ),
+        (iter(["a"]), [["a"]], TypeError, "hypotheses as a list of lines, got one of type list_iterator; make a list"),
+        (["a"], iter([["a"]]), TypeError, "a list of references, each a list of lines, got one of type list_iterator"),
+        (["a"], [(line for line in "a")], TypeError, r"references\[0\] as a list of lines, got one of type generator"),
+        (None, [["a"]], TypeError, "hypotheses as a list of lines, got None"),
     ],
 )
 def test_what_is_no_corpus(

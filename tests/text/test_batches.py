@@ -214,6 +214,21 @@ class TestPadding:
         assert batch.target_out.tolist() == [[EOS, PAD, PAD], [10, 10, EOS]]
         assert batch.source.dtype == batch.target_in.dtype == np.int64
 
+    @pytest.mark.parametrize("side", [0, 1])
+    @pytest.mark.parametrize("dropout", [0.0, 0.1])
+    def test_ids_that_the_vocabulary_does_not_have(self, side: int, dropout: float) -> None:
+        subwords = few_merges()
+        good, wrong = (
+            Sentences(np.array([3, 4, last], np.uint16), np.array([0, 1, 3]), name=name, size=subwords.size)
+            for last, name in ((subwords.size - 1, "good"), (subwords.size, "a/train.source"))
+        )
+        text = Split(*((wrong, good) if side == 0 else (good, wrong)))
+        stream = BatchStream(text, BatchOptions(tokens=20, subword_dropout=dropout), (subwords, subwords))
+        message = rf"^a/train\.source\.tokens: expected ids from 0 to {subwords.size - 1}, got {subwords.size};"
+        with pytest.raises(ValueError, match=message):
+            next(stream)
+        assert len(next(BatchStream(Split(good, good), stream.options, (subwords, subwords))).indices) == 2
+
     def test_share(self) -> None:
         assert BatchStream(split([3] * 50, [5] * 50), BatchOptions(tokens=60)).padding_share() == 0
         assert BatchStream(split([0, 9], [9, 9]), BatchOptions(tokens=100)).padding_share() == pytest.approx(9 / 40)

@@ -16,6 +16,9 @@ from rela.text.readers import Line, Pair, PairSource, read_lines, read_pairs
 anything = st.binary(max_size=60) | st.lists(
     st.sampled_from([b"a", b"\xff", b" ", b"\n", b"\r\n", b"\t", b"\x00", b"\xef\xbb\xbf", b"xxxxxx", b'{"a":"b"}'])
 ).map(b"".join)
+anything = anything.filter(
+    lambda data: not data.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff"))
+)  # UTF-16 or 32
 reuse_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -54,7 +57,7 @@ class TestTwoFiles:
         assert (report.num_lines, report.num_kept, report.counts) == (2, 2, {})
 
     def test_only_line_feeds_end_lines(self, tmp_path: Path):
-        text = "a\u2028b\x0cc\x0bd\x85e\rf\x00g"
+        text = "a\u2028b\x0cc\x0bd\x85e\rf"
         pairs, report = read(write_files(tmp_path, f"{text}\nnext\n".encode(), b"A\r\nB"))
         assert pairs == [Pair(1, text, "A"), Pair(2, "next", "B")]
         assert report.num_lines == 2
@@ -65,8 +68,8 @@ class TestTwoFiles:
         assert pairs == [Pair(1, "a", "A"), Pair(2, f"{mark}b", "B")]
 
     def test_each_problem_is_counted_and_listed(self, tmp_path: Path):
-        source = b"good\nbad \xff\nfine\n\nfull\nxxxxxxxxxxx\n0123456789\nlast\nmore\nmore\n"
-        target = b"gut\nA\n\xed\xa0\x80\nB\n \t\nC\n0123456789\xc3\xa4\nletzte\n"
+        source = b"good\nbad \xff\nfine\n\nfull\nxxxxxxxxxxx\n0123456789\nlast\nhole\nmore\nmore\n"
+        target = b"gut\nA\n\xed\xa0\x80\nB\n \t\nC\n0123456789\xc3\xa4\nletzte\nL\0ch\n"
         pairs, report = read(write_files(tmp_path, source, target), max_chars=10)
         assert pairs == [Pair(1, "good", "gut"), Pair(8, "last", "letzte")]
         assert names(report) == {
@@ -74,10 +77,11 @@ class TestTwoFiles:
             "empty-source": ["x.en:4"],
             "empty-target": ["x.de:5"],
             "too-long": ["x.en:6", "x.de:7"],
-            "unequal-lines": ["x.en:9", "x.en:10"],
+            "nul-character": ["x.de:9"],
+            "unequal-lines": ["x.en:10", "x.en:11"],
         }
-        assert report.num_lines == 10
-        assert report.num_left_out == sum(report.counts.values()) == 8
+        assert report.num_lines == 11
+        assert report.num_left_out == sum(report.counts.values()) == 9
 
     def test_the_longer_file_is_named(self, tmp_path: Path):
         _, report = read(write_files(tmp_path, b"", b"A\nB\n"))
@@ -208,6 +212,7 @@ class TestJsonl:
             (b'{"en": "a", "de": "\\ud800"}', "half-character"),
             (b'{"en": "\\udfff", "de": "b"}', "half-character"),
             (b'{"en": "a\xff", "de": "\\ud800"}', "invalid-utf8"),
+            (b'{"en": "a", "de": "\\u0000"}', "nul-character"),
             (b'{"en": "", "de": "b"}', "empty-source"),
             (b'{"en": "a", "de": " "}', "empty-target"),
             (b'{"en": "a", "de": "12345678901"}', "too-long"),
@@ -252,17 +257,18 @@ def test_strict_stops_at_the_first_problem(tmp_path: Path):
 class TestLines:
     def test_one_item_for_every_line(self, tmp_path: Path):
         path = tmp_path / "x.en"
-        path.write_bytes(b"one\n\nb\xffd\n0123456789ABC\nlast")
+        path.write_bytes(b"one\n\nb\xffd\n0123456789ABC\na\0b\nlast")
         report = ReadReport()
         assert list(read_lines(path, report=report, max_chars=10)) == [
             Line(1, "one", None),
             Line(2, "", None),
             Line(3, "b\ufffdd", "invalid-utf8"),
             Line(4, "0123456789", "too-long"),
-            Line(5, "last", None),
+            Line(5, "a\ufffdb", "nul-character"),
+            Line(6, "last", None),
         ]
-        assert (report.num_lines, report.num_kept) == (5, 5)
-        assert names(report) == {"invalid-utf8": ["x.en:3"], "too-long": ["x.en:4"]}
+        assert (report.num_lines, report.num_kept) == (6, 6)
+        assert names(report) == {"invalid-utf8": ["x.en:3"], "too-long": ["x.en:4"], "nul-character": ["x.en:5"]}
 
     def test_strict(self, tmp_path: Path):
         path = tmp_path / "x.en"
@@ -279,6 +285,30 @@ class TestLines:
         body = data.removeprefix(b"\xef\xbb\xbf")
         assert len(lines) == report.num_lines == len(body.removesuffix(b"\n").split(b"\n")) * bool(body)
         assert all(len(line.text) <= 4 for line in lines)
+
+
+class TestOtherEncodings:
+    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+    def test_the_whole_file_is_refused(self, tmp_path: Path, encoding: str):
+        data = "\ufeffHallo\nWelt\n".encode(encoding)
+        expected = encoding.upper().removesuffix("-LE").removesuffix("-BE")
+        message = rf"x\.\w+: expected UTF-8, got {expected}; convert it with iconv -f {expected} -t UTF-8"
+        for source in (write_files(tmp_path, data, b"a\n"), write_tsv(tmp_path, data), write_jsonl(tmp_path, data)):
+            with pytest.raises(ValueError, match=message):
+                read(source)
+        (tmp_path / "x.en").write_bytes(data)
+        with pytest.raises(ValueError, match=message):
+            list(read_lines(tmp_path / "x.en", report=ReadReport()))
+
+    def test_the_wrong_side_is_named(self, tmp_path: Path):
+        source = write_files(tmp_path, b"a\n", "a\n".encode("utf-16"))
+        with pytest.raises(ValueError, match=r"x\.de: expected UTF-8, got UTF-16"):
+            read(source)
+
+    def test_standard_input(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfea\0\n\0")))
+        with pytest.raises(ValueError, match="standard input: expected UTF-8, got UTF-16"):
+            list(read_lines("-", report=ReadReport()))
 
 
 class TestReport:

@@ -198,3 +198,37 @@ def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
         [sys.executable, "-W", "error", "-c", FULL_DISK, tmp_path], capture_output=True, text=True, check=True
     )
     assert (done.stdout, done.stderr) == (f"{tmp_path / 'train.source.tokens'}\n", "")
+
+
+def test_offsets_that_descend_are_found_where_they_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    write_store(folder, [[5, 6], [7], [8, 9], [3]], [[4], [4], [4], [4]])
+    for damaged, wrong in (([0, 5, 3, 5, 6], 1), ([0, -1, 3, 5, 6], 0), ([0, 2, 900, 5, 6], 2)):
+        (folder / "train.source.offsets").write_bytes(np.array(damaged, "<i8").tobytes())
+        side = Store.open(folder).split("train").source  # both ends are right
+        start, end = damaged[wrong : wrong + 2]
+        message = (
+            rf"train\.source\.offsets: expected sentence {wrong} at two places in ascending order from 0 to 6, got "
+            rf"{start} to {end}; the file is damaged, prepare anew"
+        )
+        with pytest.raises(ValueError, match=message):
+            side[wrong]
+        with pytest.raises(ValueError, match=message):
+            side.lengths(np.arange(4))
+        assert side[3].tolist() == [3]
+
+
+def test_offsets_beyond_the_end(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    write_store(folder, [[5, 6], [7]], [[4], [4]])
+    (folder / "train.source.offsets").write_bytes(np.array([0, 4_000, 3], "<i8").tobytes())
+    with pytest.raises(ValueError, match=r"expected sentence 0 at .* from 0 to 3, got 0 to 4,000; the file is damaged"):
+        Store.open(folder).split("train").source[0]
+
+
+def test_ids_are_checked_against_the_vocabulary(store: Store) -> None:
+    target = store.split("train").target
+    target.check(target[0])
+    target.check(target[0][:0])
+    with pytest.raises(ValueError, match=r"train\.target\.tokens: expected ids from 0 to 258, got 65,535; the file is"):
+        target.check(target[1])

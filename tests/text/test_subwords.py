@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
@@ -165,6 +166,20 @@ def merge_naively(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list
         symbols = [*symbols[:place], symbols[place] + symbols[place + 1], *symbols[place + 2 :]]
 
 
+def drop_naively(
+    ids: list[int], ranks: dict[tuple[int, int], tuple[int, int]], probability: float, generator: np.random.Generator
+) -> list[int]:
+    """Dropout by its definition: of all merges by rank and place, each time, the first that a draw does not drop."""
+    while True:
+        possible = [(*ranks[pair], place) for place, pair in enumerate(itertools.pairwise(ids)) if pair in ranks]
+        for _, made, place in sorted(possible, key=lambda merge: (merge[0], merge[2])):
+            if generator.random() >= probability:
+                ids = [*ids[:place], made, *ids[place + 2 :]]
+                break
+        else:
+            return ids
+
+
 class TestDropout:
     @given(TEXT)
     def test_none_at_zero_and_bytes_at_one(self, text: str) -> None:
@@ -187,6 +202,32 @@ class TestDropout:
         )
         merged = merge_with_dropout(word, merges, 0, np.random.default_rng(1))
         assert [names[index] for index in merged] == merge_naively(list(word), ranks)
+
+    @given(st.text("ab", max_size=24), st.floats(0, 1), st.integers(0, 1000))
+    def test_the_same_draws_as_naively(self, word: str, probability: float, seed: int) -> None:
+        made = ["ab", "aa", "ba", "abab", "aab", "ba" + "ab", "abaab", "aaa", "aaaa"]
+        ids = {name: number for number, name in enumerate(["a", "b", *made])}
+        halves = [(name[:cut], name[cut:]) for name in made for cut in range(1, len(name))]
+        known = [(left, right) for left, right in halves if left in ids and right in ids]
+        ranks = {(ids[left], ids[right]): (rank, ids[left + right]) for rank, (left, right) in enumerate(known)}
+        merges = Merges({"a": 0, "b": 1}, ranks)
+        fast, naive = np.random.default_rng(seed), np.random.default_rng(seed)
+        merged = merge_with_dropout(word, merges, probability, fast)
+        assert merged == drop_naively([ids[letter] for letter in word], ranks, probability, naive)
+        assert fast.random() == naive.random()  # as many draws, too
+
+    def test_long_words_take_no_square_of_their_length(self) -> None:
+        merges = Merges({"a": 0, "b": 1}, {(0, 1): (0, 2), (2, 2): (1, 3), (3, 3): (2, 4)})
+
+        def seconds(length: int) -> float:
+            times: list[float] = []
+            for _ in range(3):
+                start = time.process_time()
+                merge_with_dropout("ab" * length, merges, 0.1, np.random.default_rng(1))
+                times.append(time.process_time() - start)
+            return min(times)
+
+        assert seconds(16_000) < 40 * seconds(1_000)  # 16 times as long; squared, 256 times
 
     def test_how_often_each_split_comes(self) -> None:
         # "abc" with merges ab, then abc: the first is done with probability 1 - p, and then the second with 1 - p.

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from pathlib import Path
 
 from rela.text.compression import STDIN, open_text
+from rela.text.marks import without_mark
 
 
 def read_lines(path: str | Path) -> list[str]:
     r"""The lines of a UTF-8 file, packed (.gz, .xz, .zst) or not, or of standard input when `path` is "-".
 
-    A line ends at "\n" and nowhere else: U+2028, form feeds and their like are part of a sentence.
+    A line ends at "\n" and nowhere else: U+2028, form feeds and their like are part of a sentence. A byte order mark at
+    the start is taken off.
 
     Raises:
         ValueError: the file is empty or is not UTF-8.
     """
     name = "standard input" if path == STDIN else str(path)
     with open_text(path) as stream:
-        data = stream.read()
+        data = without_mark(stream.read(), path)
     if not data:
         raise ValueError(f"expected one sentence a line in {name}, got an empty file; was it written to the end?")
     try:
@@ -42,9 +44,12 @@ def check_parallel(named: Sequence[tuple[str, Sequence[str]]]) -> None:
     for name, lines in named:
         if isinstance(lines, str):
             raise TypeError(f"expected {name} as a list of lines, got one string; put it in brackets")
-        for line in lines[:1]:
+        _check_list(lines, f"{name} as a list of lines")
+        for number, line in enumerate(lines, start=1):
             if not isinstance(line, str):  # pyright: ignore[reportUnnecessaryIsInstance] (callers need not be typed)
-                raise TypeError(f"expected {name} as a list of strings, got a {type(line).__name__} in it")
+                raise TypeError(
+                    f"expected {name} as a list of strings, got {_kind(line)} as line {number}; an empty line is ''"
+                )
     (first, expected), *others = named
     if not expected:
         raise ValueError(f"expected at least one line in {first}, got none")
@@ -63,9 +68,21 @@ def check_corpus(hypotheses: Sequence[str], references: Sequence[Sequence[str]],
         ValueError: there is no reference, there are no lines, or not as many in each.
         TypeError: one of them is not made of lines; `references` is a list of references, each a list of lines.
     """
+    _check_list(references, "a list of references, each a list of lines")
     if not references:
         raise ValueError("expected at least one reference, got none")
     if isinstance(references, str) or isinstance(references[0], str):
         raise TypeError("expected a list of references, each a list of lines, got one reference; put it in brackets")
     numbered = [(f"references[{index}]", lines) for index, lines in enumerate(references)]
     check_parallel([*numbered, (name, hypotheses)])
+
+
+def _check_list(value: object, what: str) -> None:
+    """Refuses what can be gone through but once, if at all."""
+    if not isinstance(value, Sized):
+        raise TypeError(f"expected {what}, got {_kind(value)}; make a list of it")
+
+
+def _kind(value: object) -> str:
+    """The type of a value, for errors."""
+    return "None" if value is None else f"one of type {type(value).__name__}"

@@ -158,10 +158,11 @@ class BatchStream:
             drawn: list[NDArray[np.int64]] = []
             for index in indices:
                 generator = np.random.default_rng((self.options.seed, epoch, int(index), number))
-                text = subwords.decode(side[index].tolist())
+                side.check(ids := side[index])
+                text = subwords.decode(ids.tolist())
                 pieces = np.array(subwords.encode_with_dropout(text, dropout, generator), np.int64)
                 fits = len(pieces) <= self.options.max_pieces
-                drawn.append(pieces if fits else side[index].astype(np.int64))  # whole rather than dropped and cut
+                drawn.append(pieces if fits else ids.astype(np.int64))  # whole rather than dropped and cut
             sides.append(drawn)
         return pad_batch(sides[0], sides[1], indices, self.options.max_pieces)
 
@@ -187,7 +188,10 @@ def make_batches(split: Split, indices: NDArray[np.int64], options: BatchOptions
 
 def load_batch(split: Split, indices: NDArray[np.int64], max_pieces: int) -> Batch:
     """Read these sentences and pad them."""
-    return pad_batch(_read(split.source, indices), _read(split.target, indices), indices, max_pieces)
+    batch = pad_batch(_read(split.source, indices), _read(split.target, indices), indices, max_pieces)
+    split.source.check(batch.source)
+    split.target.check(batch.target_out)
+    return batch
 
 
 def _read(sentences: Sentences, indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:

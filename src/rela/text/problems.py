@@ -12,6 +12,7 @@ PROBLEMS: Final[Mapping[str, str]] = {
     "invalid-utf8": "bytes that are not UTF-8",
     "half-character": "an escape such as \\ud800 without its other half (a lone surrogate), which is no character",
     "too-long": "more characters than are allowed",
+    "nul-character": "a NUL character (U+0000), which no text has",
     "empty-source": "nothing but blanks on the source side",
     "empty-target": "nothing but blanks on the target side",
 }

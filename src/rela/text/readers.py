@@ -1,7 +1,7 @@
 """Reading parallel text and single lines: plain or packed, from files or standard input, in constant memory.
 
-Lines end with a line feed (a carriage return before it belongs to the end) and with nothing else: U+2028, form feeds
-and NUL bytes are characters of the text. A byte order mark at the start of a file is taken off.
+Lines end with a line feed (a carriage return before it belongs to the end) and with nothing else: U+2028 and form
+feeds are characters of the text. A byte order mark at the start of a file is taken off; that of UTF-16 is an error.
 
 Nothing is dropped in silence. A pair with a problem (`PROBLEMS`) is left out, counted and listed by line number in
 the report; with ``strict`` it is a ValueError. Of two files with unequal numbers of lines, the pairs up to the end of
@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import IO, Final, Literal, NamedTuple, cast
 
 from rela.text.compression import STDIN, open_text
+from rela.text.marks import without_mark
 from rela.text.problems import PROBLEMS, Place, ReadReport
 
 MAX_CHARS: Final = 10_000
 """The longest side of a pair, and the longest single line, in characters."""
 
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _LINE_SLACK: Final = 6  # bytes: byte order mark, carriage return and line feed, and one more that tells "too long"
 _RECORD_SLACK: Final = 1 << 16  # bytes: keys and other columns of a record
 _BYTES_PER_CHAR: Final = 4  # UTF-8
@@ -107,7 +107,8 @@ def read_pairs(
 ) -> Iterator[Pair]:
     """The pairs without a problem, in order. Files are opened when the first pair is asked for.
 
-    Raises ValueError for the first problem when ``strict``, and for a damaged or cut packed file in any case.
+    Raises ValueError for the first problem when ``strict``, and in any case for a damaged or cut packed file, and for
+    one in UTF-16.
     """
     names = source.names or source.paths
     for line, (raw_source, raw_target) in enumerate(_raw_pairs(source, max_chars), start=1):
@@ -126,18 +127,19 @@ def read_lines(
 ) -> Iterator[Line]:
     """Exactly one item for every line, so that line n of an output belongs to line n of the input.
 
-    Bytes that are not UTF-8 become U+FFFD and over-long lines are cut: both are counted, and errors when ``strict``.
-    Empty lines are no problem.
+    Bytes that are not UTF-8 and NUL characters become U+FFFD and over-long lines are cut: all are counted, and errors
+    when ``strict``. Empty lines are no problem.
     """
     max_bytes = max_chars * _BYTES_PER_CHAR
     with open_text(path) as stream:
-        for line, raw in enumerate(_raw_lines(stream, max_bytes + _LINE_SLACK), start=1):
+        for line, raw in enumerate(_raw_lines(stream, max_bytes + _LINE_SLACK, path), start=1):
             report.num_lines += 1
             report.num_kept += 1
             problem = _side_problem(raw, max_bytes, max_chars)
             if problem is not None:
                 _add(report, problem, Place(str(path), line), strict=strict)
-            yield Line(line, raw.decode(errors="replace")[:max_chars], problem)
+            text = raw.decode(errors="replace")[:max_chars]
+            yield Line(line, text if problem is None else text.replace("\0", "\ufffd"), problem)
 
 
 def _add(report: ReadReport, problem: str, place: Place, *, strict: bool) -> None:
@@ -151,14 +153,15 @@ def _add(report: ReadReport, problem: str, place: Place, *, strict: bool) -> Non
 
 def _raw_pairs(source: PairSource, max_chars: int) -> Iterator[tuple[bytes | None, bytes | None]]:
     """Both sides of each record. None: there is no such side."""
+    names = source.names or source.paths
     with open_text(source.path) as stream:
         if source.target_path is not None:
             limit = max_chars * _BYTES_PER_CHAR + _LINE_SLACK
             with open_text(source.target_path) as target_stream:
-                yield from zip_longest(_raw_lines(stream, limit), _raw_lines(target_stream, limit))
+                yield from zip_longest(_raw_lines(stream, limit, names[0]), _raw_lines(target_stream, limit, names[1]))
             return
         max_bytes = max_chars * _RECORD_BYTES_PER_CHAR + _RECORD_SLACK
-        for raw in _raw_lines(stream, max_bytes + _LINE_SLACK):
+        for raw in _raw_lines(stream, max_bytes + _LINE_SLACK, names[0]):
             if len(raw) > max_bytes:
                 yield raw, raw  # perhaps cut by `_raw_lines`: no use to take it apart, and too long on any side
             elif source.kind == "tsv":
@@ -167,10 +170,10 @@ def _raw_pairs(source: PairSource, max_chars: int) -> Iterator[tuple[bytes | Non
                 yield _split_json(raw, source.keys)
 
 
-def _raw_lines(stream: IO[bytes], limit: int) -> Iterator[bytes]:
+def _raw_lines(stream: IO[bytes], limit: int, path: str | Path) -> Iterator[bytes]:
     """Lines without their ends. Of a line of ``limit`` bytes or more, only so many; the rest is read past."""
     readline = stream.readline
-    raw = readline(limit).removeprefix(_BYTE_ORDER_MARK) or readline(limit)
+    raw = without_mark(readline(limit), path) or readline(limit)
     while raw:
         if raw.endswith(b"\n"):
             yield raw[:-2] if raw.endswith(b"\r\n") else raw[:-1]
@@ -212,7 +215,7 @@ def _look_up(record: object, key: str) -> bytes | None:
 
 def _good_texts(raw_source: bytes | None, raw_target: bytes | None, max_chars: int) -> tuple[str, str] | None:
     """The texts of a pair without a problem. Fast: nearly all pairs are such."""
-    if raw_source is None or raw_target is None:
+    if raw_source is None or raw_target is None or b"\0" in raw_source or b"\0" in raw_target:
         return None
     try:
         source, target = raw_source.decode(), raw_target.decode()
@@ -232,7 +235,7 @@ def _find_problem(
         return missing, 1 if raw_source is None else 0  # the surplus line stands in the longer file
     max_bytes = max_chars * _BYTES_PER_CHAR
     problems = [_side_problem(raw, max_bytes, max_chars) for raw in (raw_source, raw_target)]
-    for wanted in ("invalid-utf8", "too-long"):
+    for wanted in ("invalid-utf8", "too-long", "nul-character"):
         if wanted in problems:
             side = problems.index(wanted)
             if wanted == "invalid-utf8" and source.kind == "jsonl" and _is_half((raw_source, raw_target)[side]):
@@ -259,4 +262,6 @@ def _side_problem(raw: bytes, max_bytes: int, max_chars: int) -> str | None:
         text = raw.decode()
     except UnicodeDecodeError:
         return "invalid-utf8"
-    return "too-long" if len(text) > max_chars else None
+    if len(text) > max_chars:
+        return "too-long"
+    return "nul-character" if "\0" in text else None

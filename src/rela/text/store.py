@@ -75,11 +75,24 @@ class Tokenizers(NamedTuple):
 
 
 class Sentences:
-    """One side of a split: a list of arrays of ids that stay on disk until they are asked for."""
+    """One side of a split: a list of arrays of ids that stay on disk until they are asked for.
 
-    def __init__(self, tokens: NDArray[np.integer[Any]], offsets: NDArray[np.int64]) -> None:
+    Damage inside the files is found where they are read, for to look through them would take long. ``name`` is that of
+    the files, without what tells them apart; ``size``, how many ids there are.
+    """
+
+    def __init__(
+        self,
+        tokens: NDArray[np.integer[Any]],
+        offsets: NDArray[np.int64],
+        *,
+        name: str = "sentences",
+        size: int | None = None,
+    ) -> None:
         self.tokens = tokens
         self.offsets = offsets
+        self._name = name
+        self._size = size
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -87,11 +100,32 @@ class Sentences:
     def __getitem__(self, index: int) -> NDArray[np.integer[Any]]:
         if not 0 <= index < len(self):
             raise IndexError(f"expected a sentence from 0 to {len(self) - 1}, got {index}")
-        return self.tokens[self.offsets[index] : self.offsets[index + 1]]
+        start, end = int(self.offsets[index]), int(self.offsets[index + 1])
+        if not 0 <= start <= end <= len(self.tokens):
+            raise self._damage(index)
+        return self.tokens[start:end]
 
     def lengths(self, indices: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """How many pieces these sentences have."""
-        return self.offsets[indices + 1] - self.offsets[indices]
+        lengths = self.offsets[indices + 1] - self.offsets[indices]
+        if len(lengths) and lengths.min() < 0:
+            raise self._damage(int(indices[lengths.argmin()]))
+        return lengths
+
+    def check(self, ids: NDArray[np.integer[Any]]) -> None:
+        """Refuse ids that the vocabulary does not have: the model would fail on them without a word about the file."""
+        if self._size is not None and ids.size and (greatest := int(ids.max())) >= self._size:
+            raise ValueError(
+                f"{self._name}.tokens: expected ids from 0 to {self._size - 1:,}, got {greatest:,}; the file is "
+                "damaged, prepare anew"
+            )
+
+    def _damage(self, index: int) -> ValueError:
+        start, end = self.offsets[index : index + 2].tolist()
+        return ValueError(
+            f"{self._name}.offsets: expected sentence {index:,} at two places in ascending order from 0 to "
+            f"{len(self.tokens):,}, got {start:,} to {end:,}; the file is damaged, prepare anew"
+        )
 
 
 class Split(NamedTuple):
@@ -171,7 +205,8 @@ class Store:
                 f"{path}: expected offsets from 0 to {len(tokens):,}, got {ends[0]:,} to {ends[1]:,}; the file is "
                 "damaged, prepare anew"
             )
-        return Sentences(tokens, offsets)
+        size = self.description["vocabulary"][side]
+        return Sentences(tokens, offsets, name=str(self.folder / f"{name}.{side}"), size=size)
 
 
 def _lacking(description: dict[str, Any]) -> str | None:

@@ -7,6 +7,7 @@ beginning of a sentence and inside it.
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -181,21 +182,46 @@ class Merges(NamedTuple):
 
 
 def merge_with_dropout(word: str, merges: Merges, probability: float, generator: np.random.Generator) -> list[int]:
-    """The pieces of one word: the best merge that was not dropped, again and again, until none is left."""
+    """The pieces of one word: the best merge that is not dropped, again and again, until all that are left are dropped.
+
+    One draw decides whether a merge is dropped this time; after each merge that was done, the dropped ones may be done
+    again. In O(n log n) of the word's length: pieces are linked, and merges wait in a heap, by rank and then by place.
+    Those that have become impossible stay in it until they are its first.
+    """
     ids = [merges.ids[character] for character in word]
-    while len(ids) > 1:
-        draws = generator.random(len(ids) - 1)
-        best: tuple[int, int, int] | None = None  # rank, place, id
-        for place in range(len(ids) - 1):
-            found = merges.ranks.get((ids[place], ids[place + 1]))
-            if found is not None and draws[place] >= probability and (best is None or found[0] < best[0]):
-                best = (found[0], place, found[1])
-        if best is None:
-            break
-        ids[best[1] : best[1] + 2] = [best[2]]
-    return ids
+    after = [*range(1, len(ids)), -1]
+    before = list(range(-1, len(ids) - 1))
+
+    def rank(place: int) -> tuple[int, int] | None:
+        """The rank of the merge at this place and the id it makes, if there is one."""
+        return merges.ranks.get((ids[place], ids[after[place]])) if after[place] >= 0 else None
+
+    waiting = [(found[0], place) for place in range(len(ids)) if (found := rank(place)) is not None]
+    heapq.heapify(waiting)
+    dropped: list[tuple[int, int]] = []
+    while waiting:
+        first = heapq.heappop(waiting)
+        place = first[1]
+        found = rank(place)
+        if found is None or found[0] != first[0]:
+            continue
+        if generator.random() < probability:
+            dropped.append(first)
+            continue
+        gone = after[place]
+        ids[place], ids[gone] = found[1], _GONE
+        after[place], after[gone] = after[gone], -1
+        if after[place] >= 0:
+            before[after[place]] = place
+        changed = (place, before[place]) if before[place] >= 0 else (place,)
+        for other in (*dropped, *((new[0], left) for left in changed if (new := rank(left)) is not None)):
+            heapq.heappush(waiting, other)
+        dropped.clear()
+    return [index for index in ids if index != _GONE]
 
 
+_GONE: Final = -1
+"""The id of what went into the piece before it."""
 _BYTES: Final = decoders.ByteLevel()
 _BLANK: Final = "Ġ"
 """How the alphabet of bytes writes a blank."""

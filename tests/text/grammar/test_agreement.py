@@ -1,7 +1,7 @@
 """German agreement, judged from the finished sentences by tables of its own: none of the grammar's rules is used."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 from tests.text.grammar.helpers import sample
@@ -39,10 +39,10 @@ GOVERNED = {
 }  # fmt: skip
 
 
-def read_nouns() -> dict[str, set[str]]:
+def read_nouns(tables: Mapping[str, str] = NOUNS) -> dict[str, set[str]]:
     """Gender and case of every form of every noun, read from the lexicon but inflected here."""
     found: dict[str, set[str]] = {}
-    for table in NOUNS.values():
+    for table in tables.values():
         for line in table.strip().splitlines():
             gender, word, genitive, plural = line.split("|")[1].split()
             for case in CASES:

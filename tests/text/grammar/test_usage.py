@@ -7,14 +7,22 @@ from collections.abc import Iterable
 import pytest
 from tests.text.grammar.helpers import clause, find_adjective, find_noun, find_verb, links_of, phrase, sample, show
 
-from rela.text.grammar.closed import IN_CITY, MANNERS, PLACES, PRONOUNS, THERE, TIMES
+from rela.text.grammar.closed import FREQUENCIES, IN_CITY, MANNERS, PLACES, PRONOUNS, THERE, TIMES
 from rela.text.grammar.complexes import INFINITIVE, MUST, NEVER, NO, NOT, PASSIVE_PAST, PAST, PERFECT, PRESENT
 from rela.text.grammar.german import ACCUSATIVE, DATIVE, GENITIVE
 from rela.text.grammar.lexicon import load_lexicon
 from rela.text.grammar.nouns import UNIONS
 from rela.text.grammar.pairs import GrammarPair
 from rela.text.grammar.phrases import INDEFINITE, NOTHING, PRONOUN, Phrase
-from rela.text.grammar.plans import ASKED, DATIVE_INDEFINITE, DATIVE_PRONOUN, INVERTED, PRONOUNS_FIRST, VERB_FINAL
+from rela.text.grammar.plans import (
+    ASKED,
+    DATIVE_INDEFINITE,
+    DATIVE_PRONOUN,
+    INVERTED,
+    KNOWN_FIRST,
+    PRONOUNS_FIRST,
+    VERB_FINAL,
+)
 from rela.text.grammar.sentences import existential
 
 
@@ -36,7 +44,9 @@ cook, write, sell, call = (
 hug, thank, arrive, repair = (
     find_verb(key) for key in ("hug=umarmen", "thank=danken", "arrive=ankommen", "repair=reparieren")
 )
+greet = find_verb("greet=begrüßen")
 LAST_WEEK = adverb("last week", TIMES[PAST])
+RARELY, PROUDLY = adverb("rarely", FREQUENCIES[PAST]), adverb("proudly", MANNERS["transitive"])
 
 PAIRS: list[tuple[Phrase, str, str]] = [
     # indefinite objects after adverbs
@@ -53,9 +63,14 @@ PAIRS: list[tuple[Phrase, str, str]] = [
     (clause(repair, PASSIVE_PAST, phrase("the car"), polarity=NOT, what=INDEFINITE, direct=phrase("the man", DATIVE, ("by", "von")), adverbial=SECRETLY), "the car was not repaired by the man secretly", "das Auto wurde nicht heimlich vom Mann repariert"),
     # causes
     (clause(arrive, PAST, THEY, person=5, polarity=NOT, cause=BECAUSE_OF_THE_CHILD), "they did not arrive because of the child", "sie kamen wegen des Kindes nicht an"),
-    (clause(call, PERFECT, MAN, polarity=NOT, direct=phrase("the woman", ACCUSATIVE), cause=phrase("the conference", GENITIVE, ("despite", "trotz"))), "the man has not called the woman despite the conference", "der Mann hat trotz der Konferenz die Frau nicht angerufen"),
+    (clause(call, PERFECT, MAN, polarity=NOT, direct=phrase("the woman", ACCUSATIVE), cause=phrase("the conference", GENITIVE, ("despite", "trotz"))), "the man has not called the woman despite the conference", "der Mann hat die Frau trotz der Konferenz nicht angerufen"),
     (clause(find_verb("buy=kaufen"), PAST, THEY, person=5, polarity=NO, direct=phrase("not_a fire_truck", ACCUSATIVE), cause=BECAUSE_OF_THE_CHILD, time=LAST_WEEK), "they did not buy a fire truck because of the child last week", "sie kauften letzte Woche wegen des Kindes kein Feuerwehrauto"),
     (clause(call, PAST, MAN, what=PRONOUN, direct=US[1].phrase, cause=phrase("the party", GENITIVE, ("during", "während"))), "the man called us during the party", "der Mann rief uns während der Feier an"),
+    # definite objects before time and frequency
+    (clause(find_verb("lose=verlieren"), MUST, MAN, polarity=NOT, flags=KNOWN_FIRST, direct=phrase("our report", ACCUSATIVE), time=adverb("tomorrow", TIMES[MUST])), "the man must not lose our report tomorrow", "der Mann darf unseren Bericht morgen nicht verlieren"),
+    (clause(greet, PAST, MAN, flags=KNOWN_FIRST, direct=phrase("the guest+", ACCUSATIVE), adverbial=PROUDLY, frequency=RARELY), "the man rarely greeted the guests proudly", "der Mann begrüßte die Gäste selten stolz"),
+    (clause(greet, PAST, MAN, direct=phrase("the guest+", ACCUSATIVE), frequency=RARELY), "the man rarely greeted the guests", "der Mann begrüßte selten die Gäste"),
+    (clause(find_verb("disappear=verschwinden"), PAST, THEY, person=5, cause=BECAUSE_OF_THE_CHILD, frequency=RARELY), "they rarely disappeared because of the child", "sie verschwanden selten wegen des Kindes"),
     # pronouns before a subject that is none
     (clause(thank, PAST, phrase("three boss+"), person=5, order=INVERTED, opening=LAST_WEEK, flags=DATIVE_PRONOUN | PRONOUNS_FIRST, dative=US[2].phrase), "last week three bosses thanked us", "letzte Woche dankten uns drei Chefs"),
     (clause(hug, PRESENT, phrase("a tired child"), order=ASKED, what=PRONOUN, flags=PRONOUNS_FIRST, direct=US[1].phrase), "does a tired child hug us", "umarmt uns ein müdes Kind"),
@@ -114,6 +129,10 @@ FREQUENCY = r"(?:often|always|sometimes|usually|rarely|probably|also|certainly|a
 ADVERB = r"(?:here|there|outside|upstairs|downstairs|everywhere|at home)"
 PRONOUN_OBJECT = r"(?:me|you|him|us|them)"
 PLAIN = ".*"
+HOW_OFTEN = r"(?:oft|immer|manchmal|normalerweise|selten|wahrscheinlich|auch|bestimmt|schon|endlich|vielleicht)"
+HOW = r"(?:schnell|langsam|vorsichtig|leise|laut|fröhlich|geduldig|stolz|höflich|nervös|heimlich|ruhig|sofort|eifrig|begeistert)"
+GROUP = r"(?:de[nmr]|die|das|diese[nmrs]?|(?:mein|dein|sein|ihr|unser)(?:e[nmrs]?)?) (?:[a-zäöüß]+ )?[A-ZÄÖÜ]\w+"
+STATES = r"(?:lieben|kennen|bewundern|brauchen|haben|mögen|hassen|respektieren|vertrauen|glauben|fürchten)"
 NEVER_PAIRS: dict[str, tuple[str, str]] = {
     "indefinite object before adverb": (PLAIN, r"\bk?einen (?:[a-zäöüß]+ )?[A-ZÄÖÜ]\w+ (?:heimlich|langsam|vorsichtig|sofort|hier|dort|oben|unten|draußen|überall|zu Hause)\b"),
     "cause after negation": (PLAIN, r"\b(?:nicht|nie|k?einen (?:[a-zäöüß]+ )?[A-ZÄÖÜ]\w+) (?:wegen|trotz|während) "),
@@ -129,6 +148,26 @@ NEVER_PAIRS: dict[str, tuple[str, str]] = {
     "biting people": (r"\bto (?:bite|chase)\b", r"\bzu (?:beißen|jagen)\b"),
     "packed gifts": (r"\b(?:un)?pack(?:s|ed|ing)? (?:\w+ ){1,2}gifts?\b", PLAIN),
     "hats put on": (r"\b(?:put|puts|putting) on (?:\w+ ){1,2}hats?\b", PLAIN),
+    "gerade sofort": (PLAIN, rf"\b(?:gerade|bald|später|schon|{HOW_OFTEN}) sofort\b"),
+    "immediately and now": (r"^(?!.*(?:,|\b(?:who|whom|that|whether|because|although|if|while|before|after|when|until|and)\b)).*\b(?:am|is|are|Am|Is|Are) (?:.* )?\w+ing\b.* immediately\b", PLAIN),
+    "cause before frequency": (PLAIN, rf"(?<!, )\b(?:wegen|trotz|während) (?:\w+ ){{1,2}}[A-ZÄÖÜ]\w+ {HOW_OFTEN}\b"),
+    "about the cause alone": (PLAIN, r"\b(?:auch|schon|endlich|gerade) (?:wegen|trotz|während) "),
+    "just loved": (r"\b(?:just|already|finally) (?:been )?(?:loved|known|needed|had|liked|hated|respected|admired|trusted|believed|feared)\b", PLAIN),
+    "parties everywhere": (r"^There .*\b(?:party|wedding|exam|meeting|concert) (?:here|everywhere|upstairs|downstairs|outside|at home)", PLAIN),
+    "frequency, object, manner": (PLAIN, rf"\b{HOW_OFTEN} {GROUP} {HOW}\b"),
+    "time, object, negation": (PLAIN, rf"\b(?:bald|morgen|gestern|heute|jetzt|später|neulich) {GROUP} nicht\b"),
+    "not soon": (r"\bnot\b[^,]* soon\b", r"\bbald [^,]*nicht\b|\bnicht [^,]*bald\b"),
+    "people that there are": (r"^There (?:is|are|was|were)\b.*\b(?:visitor|man|men|woman|women|child|children|king|boss|thief|brother|mother)(?:e?s)?\b", PLAIN),
+    "said twice": (r"\bold old town|\bred red wine", r"\balte[nmrs]? Altst|\brote[nmrs]? Rotwein"),
+    "states on purpose": (PLAIN, rf", um [^,]* zu {STATES}\b"),
+    "states as deeds": (r"\b(?:tr(?:y|ies|ied)|beg[aiu]ns?|forgets?|forgot(?:ten)?|promise[sd]?|decide[sd]?|plan(?:s|ned)?|refuse[sd]?|hope[sd]?) to (?:love|know|need|have|like|hate|respect|admire|trust|believe|fear)\b", PLAIN),
+    "short shoes": (r"\b(?:long|short) (?:shoe|hat|problem|idea|mistake|decision|secret|rule|plan)s?\b", PLAIN),
+    "hot salad": (r"\b(?:hot (?:\w+ )?(?:salad|butter|juice)|sweet (?:cheese|egg|sausage|fish))s?\b", PLAIN),
+    "how often before": (rf"\b(?:[Bb]efore|until|[Aa]fter) [^,]*\b{FREQUENCY}\b", rf"\b(?:[Bb]evor|bis|[Nn]achdem) [^,]*\b{HOW_OFTEN}\b"),
+    "no after a preposition": (PLAIN, r"\b(?:für|an|auf|über|um|mit|von|vor|in|zu|bei) kein(?:e[nmrs]?)?\b"),
+    "no asked": (r"^(?:Do|Does|Did|Is|Are|Was|Were|Has|Have|Will|Can|Could|Must|Should|May|Would|Why|When)\b(?!.*,)[^,]*\bno \w+(?! that| who).*\?$", PLAIN),
+    "seen slowly": (r"^(?!.*(?:,|\b(?:who|whom|that|whether|because|although|if|while|before|after|when|until|and|in order)\b)).*\b(?:see|sees|saw|seen|find|finds|found|lose|loses|lost|hear|hears|heard|remember(?:s|ed)?)\b.* (?:slowly|quickly|carefully|quietly|nervously|calmly)\b", PLAIN),
+    "entered somewhere": (PLAIN, r"\b(?:[Bb]etritt|[Bb]etrat|[Bb]etrete)\b [^,]*\b(?:im?|beim?|vor|hinter|neben|auf|unter|dort|hier|draußen)\b(?! (?:\w+ )?(?:Stunden|Tagen|Woche|Jahr|Nacht|Sommer|Winter|Frühling|Herbst|Januar|Februar|März|April|Mai|Ju[nl]i|August|September|Oktober|November|Dezember))"),
     "verb after the relative clause of an object": (PLAIN, r" (?:den|[a-z]+en) (?:[a-zäöüß]+en )?[A-ZÄÖÜ]\w+, (?:der|den|die) [^,]*, [a-zäöüß]+[.?]$"),
 }  # fmt: skip
 

@@ -91,3 +91,18 @@ ADJECTIVES = """
     popular | beliebt beliebter | brep
     comfortable | bequem bequemer | cv
 """
+
+UNFIT: dict[str, str] = {
+    "long": "shoe hat problem idea mistake decision secret rule plan",
+    "short": "shoe hat problem idea mistake decision secret rule plan",
+    "sad": "problem plan mistake rule idea",
+    "beautiful": "problem question mistake rule decision",
+    "sweet": "cheese butter egg meat rice sausage potato fish soup vegetable_soup salad potato_salad sandwich water "
+    "mineral_water beer",
+    "hot": "cheese butter honey salad potato_salad apple pear tomato beer wine red_wine apple_juice orange_juice "
+    "mineral_water",
+    "fresh": "wine red_wine",
+    "difficult": "mistake secret dream story fairy_tale party birthday_party wedding",
+    "tall": "flower rose",
+}
+"""For some adjectives the nouns of their domains that they do not go with."""

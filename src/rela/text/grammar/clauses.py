@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 
-from .closed import FREQUENCIES, HABITS, MANNERS, MANNERS_OF, TIMES
+from .closed import (
+    FREQUENCIES,
+    FREQUENCIES_BESIDE_OTHERS,
+    IMMEDIATELY,
+    MANNERS,
+    MANNERS_OF,
+    NOT_UNDER_NOT,
+    TIMES,
+)
 from .complexes import (
     FINAL,
     INFINITIVE,
@@ -41,11 +49,12 @@ from .plans import (
     DATIVE_PRONOUN,
     FUSED_NEGATION,
     INVERTED,
+    KNOWN_FIRST,
     PLANS,
-    PRONOUNS_FIRST,
     SUBJECT_FIRST,
     VERB_FINAL,
     assemble,
+    place_pronouns,
 )
 from .relatives import CLOSING, RelativeWriter
 from .splits import DATIVE_OBJECT
@@ -64,8 +73,11 @@ _PERSONAL = tuple(frame for frame in _FRAMES if frame not in {"passive", "self_m
 """Frames whose subject is a person."""
 COMPLEX_ORDER = (MAIN, MAIN, FINAL, QUESTION)
 """How the verb complex is in pieces, by the order of the clause."""
+_SIMPLE = frozenset({PRESENT, PAST})
 _PLACED = frozenset({"locative", "motion", "travel", "self_moving"})
 """Frames that say where already."""
+_PLACES = frozenset({"inside", "sight"})
+"""Objects that do so: what one enters or reaches."""
 
 
 @cache
@@ -128,7 +140,7 @@ class Writer(RelativeWriter):
         chance = random()
         if chance < 0.14 and tense != INFINITIVE and not positive and (order != ASKED or opening is NOTHING):
             polarity = NEVER if chance < 0.025 and tense in WITH_NEVER and not once else NOT
-        without_no = positive or tense in OBLIGING
+        without_no = positive or order == ASKED or tense == INFINITIVE or tense in OBLIGING
         if infinitive_of >= 0:
             subject = NO_NOMINAL
             person = infinitive_of
@@ -160,7 +172,7 @@ class Writer(RelativeWriter):
     ) -> Phrase:  # fmt: skip
         """Arguments and adjuncts, and all of it in order."""
         random = self.random
-        dative = direct = governed = NO_NOMINAL
+        dative = direct = NO_NOMINAL
         complement = adverbial = place = cause = time = frequency = relative = NOTHING
         if polarity == POSITIVE:
             scoped = without_no or subject.determiner is _NO or subject.determiner is _EVERY
@@ -171,8 +183,8 @@ class Writer(RelativeWriter):
             direct = self.draw_object(verb, ACCUSATIVE, person, determiners)
         elif frame == "passive":
             if random() < 0.45:
-                agents = known if polarity == POSITIVE else WITHOUT_NO
-                direct = self.draw_nominal(verb.subject_class, DATIVE, agents, -1, _BY)._replace(what=INDEFINITE)
+                agent = self.draw_nominal(verb.subject_class, DATIVE, WITHOUT_NO, -1, _BY)
+                direct = agent._replace(what=INDEFINITE)
         elif frame == "dative":
             dative = self.draw_object(verb, DATIVE, person, known, DATIVE_OBJECT)
         elif frame == "ditransitive":
@@ -183,8 +195,8 @@ class Writer(RelativeWriter):
             direct = self.draw_nominal(verb.object_class, ACCUSATIVE, determiners)
         elif frame == "prepositional":
             case, before = _governed(verb)
-            governed = self.draw_nominal(verb.object_class, case, known, -1, before)
-            complement = governed.phrase
+            determiners = WITHOUT_NO if polarity == POSITIVE else KNOWN
+            complement = self.draw_nominal(verb.object_class, case, determiners, -1, before).phrase
         elif frame == "motion":
             complement = self.draw_direction()
         elif frame == "travel":
@@ -197,30 +209,30 @@ class Writer(RelativeWriter):
         modified = last and frame == "transitive" and polarity == POSITIVE and random() < 0.14
         if modified and direct.noun is not None and direct.determiner not in _CLOSED:
             relative = self.draw_relative(direct)
-        negative = (
-            subject.determiner is _NO
-            or dative.determiner is _NO
-            or direct.determiner is _NO
-            or governed.determiner is _NO
-        )
+        negative = subject.determiner is _NO or dative.determiner is _NO or direct.determiner is _NO
         if verb.stative or relative is not NOTHING:
-            pass  # what one knows or loves is not done somewhere or somehow
-        elif random() < 0.34 and frame not in _PLACED:
+            pass  # what one knows or loves is not done somewhere or somehow, nor what one sees or loses, somehow
+        elif random() < 0.34 and frame not in _PLACED and verb.object_class not in _PLACES:
             adverbial, place, cause = self.draw_circumstance(verb.directed, frame == "passive")
-        elif random() < 0.2 and not (negative or fused):
-            adverbial = self._draw_manner(frame, verb)
+            if tense == PROGRESSIVE:
+                cause = NOTHING  # "gerade wegen" is about the cause alone
+        elif random() < 0.2 and verb.progressive and not (negative or fused):
+            adverbial = self._draw_manner(frame, verb, tense)
         chance = random()
-        if chance < 0.32:
+        if adverbial is IMMEDIATELY:
+            pass
+        elif chance < 0.32:
             times = TIMES[tense]
             if times and not timeless and relative is NOTHING and polarity != NEVER:
                 time = times[int(random() * len(times))]
-                if (polarity != POSITIVE or negative or once) and time in HABITS:
+                if (polarity != POSITIVE or negative or once) and time in NOT_UNDER_NOT:
                     time = times[0]  # "every day" and "not" would not mean the same in both orders
                 fronted = chance < 0.12 and order == SUBJECT_FIRST and opening is NOTHING
                 if fronted and phrase is subject.phrase:
                     order, opening, time = INVERTED, time, NOTHING
         elif chance < 0.42 and polarity == POSITIVE and order != ASKED and not (negative or once):
-            adverbs = FREQUENCIES.get(tense)
+            plain = adverbial is place is cause is NOTHING and not verb.stative
+            adverbs = (FREQUENCIES if plain else FREQUENCIES_BESIDE_OTHERS).get(tense)
             frequency = self.pick(adverbs) if adverbs else NOTHING
         complex_ = get_complex(verb, tense, person, polarity, COMPLEX_ORDER[order])
         flags = 0
@@ -230,10 +242,13 @@ class Writer(RelativeWriter):
             flags = DATIVE_INDEFINITE
         if frame == "ditransitive_to":
             flags |= DATIVE_LAST
-        if subject.what != PRONOUN:
-            flags |= PRONOUNS_FIRST
+        flags |= place_pronouns(subject, direct, dative)
         if fused:
             flags |= FUSED_NEGATION
+        elif polarity == NOT or adverbial is not NOTHING:
+            flags |= KNOWN_FIRST  # "den Hund gestern nicht", "den Hund oft leise"
+        elif frequency is not NOTHING and (cause is not NOTHING or tense not in _SIMPLE):
+            flags |= KNOWN_FIRST  # "den Hund oft wegen des Lehrers", "den Hund schon gesehen"
         plan = PLANS[order][direct.what][flags]
         clause = assemble(
             plan, complex_, opening, phrase, dative.phrase, direct.phrase, complement, adverbial, place, cause, time,
@@ -241,8 +256,7 @@ class Writer(RelativeWriter):
         )  # fmt: skip
         return clause if relative is NOTHING else join(clause, relative)
 
-    def _draw_manner(self, frame: str, verb: Verb) -> Phrase:
-        if frame in {"intransitive", "self_moving"}:
-            choices = MANNERS_OF.get(verb.english.base)
-            return self.pick(choices) if choices else NOTHING
-        return self.pick(MANNERS[frame])
+    def _draw_manner(self, frame: str, verb: Verb, tense: int) -> Phrase:
+        choices = MANNERS_OF.get(verb.english.base) if frame in {"intransitive", "self_moving"} else MANNERS[frame]
+        manner = self.pick(choices) if choices else NOTHING
+        return NOTHING if manner is IMMEDIATELY and tense == PROGRESSIVE else manner  # "gerade sofort"

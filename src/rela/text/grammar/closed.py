@@ -19,9 +19,7 @@ from .complexes import (
     PASSIVE_SHOULD,
     PAST,
     PERFECT,
-    PLUPERFECT,
     PRESENT,
-    PROGRESSIVE,
     SHOULD,
     WANT,
     WANTED,
@@ -141,12 +139,15 @@ _ONCE = [
     fixed("a week ago", "vor einer Woche", "DET NOUN ADV", "ADP DET NOUN", "2-0 0-1 1-2"),
     fixed("a year ago", "vor einem Jahr", "DET NOUN ADV", "ADP DET NOUN", "2-0 0-1 1-2"),
 ]  # fmt: skip
+_SOON = _one("soon", "bald")
 _COMING = [
-    _one("tomorrow", "morgen"), _one("soon", "bald"), _one("later", "später"),
+    _one("tomorrow", "morgen"), _SOON, _one("later", "später"),
     _two("next week", "nächste Woche"), _two("next year", "nächstes Jahr"), _two("next month", "nächsten Monat"),
     _two("next summer", "nächsten Sommer"),
 ]  # fmt: skip
 _NOW = [_one("now", "jetzt")]
+NOT_UNDER_NOT = (*HABITS, _SOON)
+"""Times that would not mean the same on both sides of a negation, or nothing beside it."""
 
 
 def _times() -> dict[int, tuple[Phrase, ...]]:
@@ -169,17 +170,22 @@ _OFTEN = tuple(
     _one(a, b)
     for a, b in (
         ("often", "oft"), ("always", "immer"), ("sometimes", "manchmal"), ("usually", "normalerweise"),
-        ("rarely", "selten"), ("probably", "wahrscheinlich"), ("also", "auch"), ("certainly", "bestimmt"),
+        ("rarely", "selten"), ("probably", "wahrscheinlich"), ("certainly", "bestimmt"), ("also", "auch"),
     )
 )  # fmt: skip
 _ALREADY = (_one("already", "schon"), _one("just", "gerade"), _one("finally", "endlich"), _one("often", "oft"))
 _LIKELY = (_one("probably", "wahrscheinlich"), _one("certainly", "bestimmt"), _one("perhaps", "vielleicht"))
 FREQUENCIES: dict[int, tuple[Phrase, ...]] = {
     PRESENT: _OFTEN, PAST: _OFTEN, PASSIVE_PRESENT: _OFTEN[:5], PASSIVE_PAST: _OFTEN[:5],
-    PERFECT: _ALREADY, PLUPERFECT: _ALREADY, PASSIVE_PERFECT: _ALREADY, FUTURE: _LIKELY, PASSIVE_FUTURE: _LIKELY,
-    PROGRESSIVE: (),
+    PERFECT: _ALREADY, PASSIVE_PERFECT: _ALREADY, FUTURE: _LIKELY, PASSIVE_FUTURE: _LIKELY,
 }  # fmt: skip
 """Adverbs between the English auxiliary and verb, by tense."""
+FREQUENCIES_BESIDE_OTHERS: dict[int, tuple[Phrase, ...]] = {
+    PRESENT: _OFTEN[:-1], PAST: _OFTEN[:-1], PASSIVE_PRESENT: _OFTEN[:5], PASSIVE_PAST: _OFTEN[:5],
+    FUTURE: _LIKELY, PASSIVE_FUTURE: _LIKELY,
+}  # fmt: skip
+"""The same before a place or a cause, where others would be about that alone ("auch wegen des Kindes"), and of what one
+is, which does not happen just or finally."""
 
 _MANNERS = {
     english: _one(english, german)
@@ -190,6 +196,8 @@ _MANNERS = {
         ("calmly", "ruhig"), ("immediately", "sofort"), ("eagerly", "eifrig"), ("enthusiastically", "begeistert"),
     )
 }  # fmt: skip
+IMMEDIATELY = _MANNERS["immediately"]
+"""Says when as well as how: no other adverbial of time goes with it."""
 
 
 def _manners(words: str) -> tuple[Phrase, ...]:
@@ -203,7 +211,7 @@ MANNERS: dict[str, tuple[Phrase, ...]] = {
     "dative": _manners("politely patiently immediately happily eagerly calmly"),
     "ditransitive": _manners("immediately secretly proudly politely happily quickly nervously"),
     "ditransitive_to": _manners("immediately secretly proudly politely calmly slowly"),
-    "prepositional": _manners("patiently nervously secretly quietly calmly loudly"),
+    "prepositional": _manners("patiently nervously secretly quietly calmly"),
     "locative": _manners("quietly alone calmly patiently"),
     "motion": _manners("quickly slowly alone secretly immediately happily nervously"),
     "travel": _manners("alone secretly immediately happily"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from .adjectives import ADJECTIVES, DOMAINS
+from .adjectives import ADJECTIVES, DOMAINS, UNFIT
 from .english import EnglishVerb, takes_an, with_s
 from .german import GENDERS, PLURAL, Conjugation, decline_noun
 from .nouns import NOUNS, UNIONS
@@ -74,13 +74,14 @@ class Adjective:
     """One adjective; ``german`` holds the attributive form for each ending."""
 
     __slots__ = (
-        "an", "comparative", "domains", "english", "german", "german_comparative", "predicative", "token",
+        "_domains", "_unfit", "an", "comparative", "english", "german", "german_comparative", "predicative", "token",
         "with_article",
     )  # fmt: skip
 
     def __init__(self, line: str) -> None:
-        left, right, self.domains = (side.strip() for side in line.split("|"))
+        left, right, self._domains = (side.strip() for side in line.split("|"))
         self.english, _, comparative = left.partition("/")
+        self._unfit = UNFIT.get(self.english, "").split()
         forms, german_comparative = right.split()
         self.predicative, _, stem = forms.partition("/")
         stem = stem or self.predicative
@@ -90,6 +91,11 @@ class Adjective:
         self.german_comparative = "" if german_comparative == "-" else german_comparative
         self.an = takes_an(self.english)
         self.with_article = f"an {self.english}" if self.an else f"a {self.english}"
+
+    def goes_with(self, noun: Noun, domain: str) -> bool:
+        """Whether it fits a noun of this domain; not if the noun says it already, as *old town* does."""
+        said = self.english in noun.english[0] or noun.german[0][0].lower().startswith(self.predicative)
+        return domain in self._domains and noun.key not in self._unfit and not said
 
 
 class Verb:
@@ -149,7 +155,7 @@ def load_lexicon() -> Lexicon:
     for cls, members in nouns.items():
         for noun in members:
             domain = DOMAINS["drink"] if noun.mass and DOMAINS[cls] != "-" else DOMAINS[cls]
-            noun.adjectives = tuple(adjective for adjective in adjectives if domain in adjective.domains)
+            noun.adjectives = tuple(adjective for adjective in adjectives if adjective.goes_with(noun, domain))
     for union, classes in UNIONS.items():
         nouns[union] = tuple(noun for cls in classes for noun in nouns[cls])
     verbs = {frame: tuple(Verb(frame, line) for line in _lines(table)) for frame, table in VERBS.items()}

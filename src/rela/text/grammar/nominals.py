@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from .closed import AND, NAMES, POSSESSORS, PRONOUNS
-from .german import ACCUSATIVE, DATIVE, GENITIVE, NOMINATIVE
+from .closed import AND, FIRST_NAMES, NAMES, POSSESSORS, PRONOUNS
+from .german import ACCUSATIVE, DATIVE, GENITIVE, MASCULINE, NOMINATIVE
 from .lexicon import Adjective, Noun, Verb
 from .phrases import (
     DEFINITE,
     DETERMINERS,
     NO_PREPOSITION,
+    PRONOUN,
     Determiner,
     Nominal,
     Phrase,
@@ -97,12 +98,17 @@ class _Possessive(NamedTuple):
 
 
 class Drawer:
-    """Draws nouns and noun phrases. ``used`` collects the combinations that might be held out."""
+    """Draws nouns and noun phrases. ``used`` collects the combinations that might be held out.
+
+    ``drawn`` holds the nouns and names of the sentence so far, none of which is drawn again: "Simon heard Simon" would
+    be about two people.
+    """
 
     def __init__(self, random: Callable[[], float], pools: Pools) -> None:
         self.random = random
         self.pools = pools
         self.used: list[tuple[str, str]] = []
+        self.drawn: set[str] = set()
 
     def pick(self, items: tuple[T, ...]) -> T:
         return items[int(self.random() * len(items))]
@@ -110,9 +116,21 @@ class Drawer:
     def draw_noun(self, cls: str, role: str = ANY) -> Noun:
         pool = self.pools.nouns[cls, role]
         noun = pool[int(self.random() * len(pool))]
+        if noun.key in self.drawn:
+            others = tuple(one for one in pool if one.key not in self.drawn)
+            noun = self.pick(others) if others else noun
+        self.drawn.add(noun.key)
         if role and not (noun.mass and role == PLURAL_OBJECT):
             self.used.append((noun.key, role))
         return noun
+
+    def _draw_name(self) -> int:
+        """The number of a first name."""
+        number = int(self.random() * len(FIRST_NAMES))
+        while FIRST_NAMES[number] in self.drawn:
+            number = (number + 1) % len(FIRST_NAMES)
+        self.drawn.add(FIRST_NAMES[number])
+        return number
 
     def draw_adjective(self, noun: Noun, chance: float) -> Adjective | None:
         return self.pick(noun.adjectives) if noun.adjectives and self.random() < chance else None
@@ -169,7 +187,7 @@ class Drawer:
         """*the teacher's car*, whose German has the owner last, or *Anna's car*, whose German has no article."""
         adjective = self.draw_adjective(noun, 0.2)
         if self.random() < 0.3:
-            phrase = join(self.pick(POSSESSORS), noun_phrase(noun, number, _BARE, case, adjective))
+            phrase = join(POSSESSORS[self._draw_name()], noun_phrase(noun, number, _BARE, case, adjective))
         else:
             owner = self.draw_noun("human", POSSESSOR)
             determiner = self.pick(_KIN_OWNER if owner.cls == "kin" else _OWNER)
@@ -198,13 +216,24 @@ class Drawer:
                 person = nominal.person
                 if (person == 2 or not singular) and not (past and person == 1):
                     return nominal
-            return NAMES[int(random() * len(NAMES))]
+            return NAMES[self._draw_name()]
         if chance > 0.97 and not singular and cls in _PEOPLE:
             first = self.draw_nominal("human", NOMINATIVE, KNOWN, 0)
             second = self.draw_nominal("human", NOMINATIVE, KNOWN, 0)
-            if first.noun is not second.noun:
-                return Nominal(join(first.phrase, AND, second.phrase), 5, DEFINITE)
+            return Nominal(join(first.phrase, AND, second.phrase), 5, DEFINITE)
         return self.draw_nominal(cls, NOMINATIVE, determiners, 0 if singular else -1)
+
+    def draw_plain_subject(
+        self, first: Nominal, cls: str, determiners: Choice = KNOWN, *, singular: bool = False, past: bool = False
+    ) -> Nominal:
+        """A subject after ``first``, its object, which nobody takes for the subject.
+
+        "die Frau, die Laura liebt" is the one who loves. Arguments as for `draw_subject`.
+        """
+        while True:
+            subject = self.draw_subject(cls, determiners, singular=singular, past=past)
+            if not _is_mistakable(first, subject):
+                return subject
 
     def draw_object(self, verb: Verb, case: int, subject: int, determiners: Choice = FREE, role: str = ANY) -> Nominal:
         """An object without preposition; ``subject`` is the person of the subject, which a pronoun must not repeat."""
@@ -228,7 +257,23 @@ class Drawer:
             person = nominal.person
             if person != subject and person + subject != 3:
                 return nominal
-        return self.pick(NAMES) if chance < 0.27 else None
+        return NAMES[self._draw_name()] if chance < 0.27 else None
 
 
 _PEOPLE = frozenset({"human", "being"})
+_LIVING = frozenset({"person", "kin", "animal"})
+
+
+def _is_mistakable(first: Nominal, subject: Nominal) -> bool:
+    """Whether the first of two looks like the subject: neither their cases nor the verb tell them apart."""
+    assert first.noun is not None
+    if first.noun.cls not in _LIVING or first.person != subject.person:
+        return False
+    return not (_shows_case(first) or _shows_case(subject))
+
+
+def _shows_case(nominal: Nominal) -> bool:
+    """Whether nominative and accusative differ: in the masculine singular, in pronouns but for *sie*."""
+    if nominal.noun is None:
+        return nominal.what == PRONOUN and nominal.phrase.german != "sie"
+    return nominal.noun.gender == MASCULINE and not nominal.number

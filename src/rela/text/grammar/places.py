@@ -48,12 +48,20 @@ class Placer(Drawer):
             return self.draw_nominal("building", DATIVE, KNOWN, 0, _TO).phrase
         return self.pick(TO_CITY)
 
-    def draw_location(self, cls: str, *, adverbs: bool = True) -> Phrase:
+    def draw_surroundings(self, where: str) -> Phrase:
+        """Where there is something: in a *city*, *near* a building, or in what is of this class."""
+        if where == "city":
+            return self.pick(IN_CITY)
+        near = where == "near"
+        before = self.pick(_AROUND) if near else _IN
+        return self.draw_nominal("building" if near else where, DATIVE, KNOWN, 0, before).phrase
+
+    def draw_location(self, cls: str) -> Phrase:
         """Where, for verbs that need it."""
         chance = self.random()
         if chance < 0.25:
             return self.pick(IN_CITY)
-        if chance < 0.35 and cls == "inside" and adverbs:
+        if chance < 0.35 and cls == "inside":
             return self.pick(PLACES)
         if chance < 0.5:
             return self.draw_nominal("building", DATIVE, KNOWN, 0, self.pick(_AROUND)).phrase

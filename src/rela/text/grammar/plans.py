@@ -3,8 +3,8 @@
 The slots of a clause are its opening (conjunction, question word, whatever stands in front), subject, verb complex,
 dative object, object, complement (what German puts last before the verb: prepositional objects, directions,
 predicates), adverb (of manner or place, or with whom), place, cause, time and frequency. English: object, adverb,
-place, cause, time. German: pronouns first, then time, cause, definite objects, negation, adverb, indefinite objects,
-place and complement.
+place, cause, time. German: pronouns first, then time, frequency, definite objects, cause, negation, adverb, indefinite
+objects, place and complement; definite objects before time and frequency if more follows that belongs to these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from .complexes import Complex
 from .lexicon import Tokens
-from .phrases import DEFINITE, INDEFINITE, NOTHING, PRONOUN, Phrase, make_phrase
+from .phrases import DEFINITE, INDEFINITE, NO_NOMINAL, NOTHING, PRONOUN, Nominal, Phrase, make_phrase
 from .spelling import Spelled, Spelling
 
 Piece = tuple[int, int]
@@ -25,11 +25,13 @@ Piece = tuple[int, int]
 
 SUBJECT_FIRST, INVERTED, VERB_FINAL, ASKED = range(4)
 """German order; `ASKED` is `INVERTED` with English inverted too."""
-DATIVE_PRONOUN, DATIVE_LAST, PRONOUNS_FIRST, FUSED_NEGATION, DATIVE_INDEFINITE = 1, 2, 4, 8, 16
-NUM_FLAGS = 5
+DATIVE_PRONOUN, DATIVE_LAST, PRONOUNS_FIRST, FUSED_NEGATION, DATIVE_INDEFINITE, KNOWN_FIRST = 1, 2, 4, 8, 16, 32
+NUM_FLAGS = 6
 """Flags of a plan: the dative object is a pronoun; English has it after the other one ("to the man"); pronouns that
 are no subject come before an inverted subject, which is no pronoun; *not* is in the object's *kein*; the dative object
-is indefinite."""
+is indefinite; definite objects come before time and frequency."""
+_MISTAKABLE = frozenset({"sie", "ihr"})
+"""Pronouns after which a subject would be taken for the object, or for what she has: "liebte sie Laura"."""
 
 _OPENING, _SUBJECT, _VERB, _DATIVE, _OBJECT, _COMPLEMENT, _ADVERBIAL, _PLACE, _CAUSE, _TIME, _FREQUENCY = range(11)
 _SLOTS = tuple(slot for slot in range(11) if slot != _VERB)
@@ -114,12 +116,13 @@ def _make_plan(order: int, what: int, flags: int) -> Plan:
         german += [(_SUBJECT, 0), *pronouns]
     else:
         german += [_FINITE, *pronouns, (_SUBJECT, 0)] if flags & PRONOUNS_FIRST else [_FINITE, (_SUBJECT, 0), *pronouns]
-    german += [(_TIME, 0), (_CAUSE, 0), (_FREQUENCY, 0), _ADVERB]
     indefinite = what == INDEFINITE or bool(flags & FUSED_NEGATION)
     dative_late = bool(flags & DATIVE_INDEFINITE)
-    german += [] if dative_pronoun or dative_late else [(_DATIVE, 0)]
-    german += [(_OBJECT, 0)] if what == DEFINITE and not indefinite else []
-    german += [_NEGATION, (_ADVERBIAL, 0)]
+    known: list[Piece] = [] if dative_pronoun or dative_late else [(_DATIVE, 0)]
+    known += [(_OBJECT, 0)] if what == DEFINITE and not indefinite else []
+    when: list[Piece] = [(_TIME, 0), (_FREQUENCY, 0), _ADVERB]
+    german += [*known, *when] if flags & KNOWN_FIRST else [*when, *known]
+    german += [(_CAUSE, 0), _NEGATION, (_ADVERBIAL, 0)]
     german += [(_DATIVE, 0)] if dative_late and not dative_pronoun else []
     german += [(_OBJECT, 0)] if indefinite and what != PRONOUN else []
     german += [(_PLACE, 0), (_COMPLEMENT, 0), _END]
@@ -132,6 +135,13 @@ PLANS = tuple(
     for order in range(4)
 )
 """All plans, by order, by what the object is, and by flags."""
+
+
+def place_pronouns(subject: Nominal, direct: Nominal, dative: Nominal = NO_NOMINAL) -> int:
+    """`PRONOUNS_FIRST`, if an object that is a pronoun may come before an inverted subject; else no flag."""
+    if subject.what == PRONOUN or direct.phrase.german in _MISTAKABLE or dative.phrase.german in _MISTAKABLE:
+        return 0
+    return PRONOUNS_FIRST
 
 
 def assemble(

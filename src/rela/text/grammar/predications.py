@@ -125,7 +125,8 @@ class Predicator(Writer):
             fitting = polarity == POSITIVE and tense in {PRESENT, PAST} and subject.determiner is not _NO
             if fitting and chance > 0.8:
                 degrees = _DEGREES if adjective.german_comparative else _ABSOLUTE
-                frequency = self.pick(degrees[:-2] if once else degrees)
+                lasting = noun is not None and not noun.human
+                frequency = self.pick(degrees[:-2] if once or lasting else degrees)
         if order == SUBJECT_FIRST and 0.2 < chance < 0.26 and tense == PAST:
             time = self.pick(TIMES[tense])
         complex_ = get_complex(copula(), tense, subject.person, polarity, COMPLEX_ORDER[order])

@@ -74,7 +74,9 @@ class RelativeWriter(Placer):
         verb = self.draw_verb(group, tense, VERB_FINAL)
         ambiguous = tense == PAST and verb.english.base in AMBIGUOUS
         determiners = WITHOUT_NO if tense in OBLIGING else FREE
-        subject = self.draw_subject(verb.subject_class, determiners, singular=ambiguous, past=tense in PASTS)
+        subject = self.draw_plain_subject(
+            head, verb.subject_class, determiners, singular=ambiguous, past=tense in PASTS
+        )
         complex_ = get_complex(verb, tense, subject.person, POSITIVE, FINAL)
         opening = relative_pronoun(noun.human, ACCUSATIVE, noun.agreement(head.number))
         plan = PLANS[VERB_FINAL][DEFINITE][0]

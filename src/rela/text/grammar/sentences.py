@@ -27,8 +27,8 @@ from .complexes import MAIN, NOT, PAST, PERFECT, PLUPERFECT, POSITIVE, PRESENT, 
 from .german import ACCUSATIVE
 from .lexicon import Verb
 from .nominals import KNOWN, choose
-from .phrases import DEFINITE, DETERMINERS, INDEFINITE, NO_NOMINAL, NOTHING, PRONOUN, Nominal, Phrase, join
-from .plans import ASKED, INVERTED, PLANS, PRONOUNS_FIRST, SUBJECT_FIRST, VERB_FINAL, assemble
+from .phrases import DEFINITE, DETERMINERS, INDEFINITE, NO_NOMINAL, NOTHING, Nominal, Phrase, join
+from .plans import ASKED, INVERTED, PLANS, SUBJECT_FIRST, VERB_FINAL, assemble, place_pronouns
 from .pools import ANY, Pools
 from .predications import Predicator
 from .tenses import AMBIGUOUS, FREELY, IN_PAST, IN_PRESENT, IN_QUESTION
@@ -40,7 +40,7 @@ _KINDS = (
 _REASONS = ("because", "because", "although", "before", "while", "until")
 _FIRST = ("because", "although", "if", "when", "before", "while", "after")
 _POSITIVE = frozenset({"before", "until"})
-"""Conjunctions of clauses without negation."""
+"""Conjunctions of clauses without negation and without a word on how often."""
 _MATRIX_TENSES = (PRESENT, PRESENT, PAST, PAST, PAST, PERFECT)
 
 
@@ -50,6 +50,7 @@ class Author(Predicator):
     def write(self) -> tuple[Phrase, str]:
         """A sentence without its final mark, and the mark."""
         self.used.clear()
+        self.drawn.clear()
         kind = self.pick(_KINDS)
         if kind == "statement":
             return self.write_clause(SUBJECT_FIRST, last=True), "."
@@ -63,7 +64,7 @@ class Author(Predicator):
         tenses = IN_PAST if self.random() < 0.55 else IN_PRESENT
         if chance < 0.15:
             main = self.write_clause(SUBJECT_FIRST, tense=PAST)
-            return join(main, self.write_clause(VERB_FINAL, LATER_CLAUSE["after"], tense=PLUPERFECT, timeless=True))
+            return join(main, self._write_after(LATER_CLAUSE["after"]))
         word = self.pick(_REASONS)
         if chance < 0.3:
             word = "when" if tenses is IN_PAST else "if"
@@ -74,7 +75,7 @@ class Author(Predicator):
         if chance > 0.75:
             return join(main, self.write_predication(VERB_FINAL, LATER_CLAUSE[word], tenses))
         opening, positive = LATER_CLAUSE[word], word in _POSITIVE
-        later = self.write_clause(VERB_FINAL, opening, tenses, timeless=True, positive=positive, once=once)
+        later = self.write_clause(VERB_FINAL, opening, tenses, timeless=True, positive=positive, once=once or positive)
         return join(main, later)
 
     def _write_first(self) -> Phrase:
@@ -84,12 +85,17 @@ class Author(Predicator):
         opening, positive, once = FIRST_CLAUSE[word], word in _POSITIVE, word == "when"
         if word == "after":
             tenses = IN_PAST
-            first = self.write_clause(VERB_FINAL, opening, tense=PLUPERFECT, timeless=True)
+            first = self._write_after(opening)
         elif self.random() < 0.2:
-            first = self.write_predication(VERB_FINAL, opening, tenses, positive=positive, once=once)
+            first = self.write_predication(VERB_FINAL, opening, tenses, positive=positive, once=once or positive)
         else:
-            first = self.write_clause(VERB_FINAL, opening, tenses, timeless=True, positive=positive, once=once)
+            rare = once or positive
+            first = self.write_clause(VERB_FINAL, opening, tenses, timeless=True, positive=positive, once=rare)
         return join(first, COMMA, self.write_clause(INVERTED, NOTHING, tenses, timeless=True, once=once))
+
+    def _write_after(self, opening: Phrase) -> Phrase:
+        """What had happened before, once."""
+        return self.write_clause(VERB_FINAL, opening, tense=PLUPERFECT, timeless=True, positive=True, once=True)
 
     def _write_coordination(self) -> Phrase:
         tenses = IN_PAST if self.random() < 0.5 else IN_PRESENT
@@ -134,13 +140,13 @@ class Author(Predicator):
     def _write_there(self) -> Phrase:
         """*there is* and *es gibt*, whose German verb does not agree with what there is."""
         tense = PRESENT if self.random() < 0.5 else PAST
-        what = self.draw_nominal(self.pick(_FOUND), ACCUSATIVE, _THERE)
+        cls, where = self.pick(_FOUND)
+        what = self.draw_nominal(cls, ACCUSATIVE, _THERE)
         complex_ = get_complex(existential(), tense, what.person, POSITIVE, MAIN)
         plan = PLANS[SUBJECT_FIRST][INDEFINITE][0]
-        if self.random() < 0.1:
+        if where in {"room", "building"} and self.random() < 0.15:
             return assemble(plan, complex_, subject=THERE, direct=what.phrase, adverbial=self.pick(PLACES))
-        place = self.draw_location("inside", adverbs=False)
-        return assemble(plan, complex_, subject=THERE, direct=what.phrase, place=place)
+        return assemble(plan, complex_, subject=THERE, direct=what.phrase, place=self.draw_surroundings(where))
 
     def _write_it(self) -> Phrase:
         """*He sold the car because it was old*: the German pronoun has the gender of the noun it stands for."""
@@ -170,17 +176,20 @@ class Author(Predicator):
             plan = PLANS[SUBJECT_FIRST][direct.what][0]
             time = self._draw_time(tense)
             return assemble(plan, complex_, subject=WHO, direct=direct.phrase, time=time)
-        subject = self.draw_subject(verb.subject_class, past=tense == PAST)
-        complex_ = get_complex(verb, tense, subject.person, POSITIVE, QUESTION)
         direct = NO_NOMINAL
-        if chance < 0.85:
-            opening = WHOM[ACCUSATIVE] if verb.object_class in {"human", "being"} else WHAT
-        elif chance < 0.93:
-            opening = self.draw_nominal(verb.object_class, ACCUSATIVE, _WHICH).phrase
+        if 0.85 <= chance < 0.93:
+            which = self.draw_nominal(verb.object_class, ACCUSATIVE, _WHICH)
+            opening = which.phrase
+            subject = self.draw_plain_subject(which, verb.subject_class, past=tense == PAST)
         else:
             opening = WHERE
-            direct = self.draw_object(verb, ACCUSATIVE, subject.person, KNOWN)
-        plan = PLANS[ASKED][direct.what][0 if subject.what == PRONOUN else PRONOUNS_FIRST]
+            subject = self.draw_subject(verb.subject_class, past=tense == PAST)
+            if chance < 0.85:
+                opening = WHOM[ACCUSATIVE] if verb.object_class in {"human", "being"} else WHAT
+            else:
+                direct = self.draw_object(verb, ACCUSATIVE, subject.person, KNOWN)
+        complex_ = get_complex(verb, tense, subject.person, POSITIVE, QUESTION)
+        plan = PLANS[ASKED][direct.what][place_pronouns(subject, direct)]
         time = self._draw_time(tense)
         return assemble(plan, complex_, opening, subject.phrase, direct=direct.phrase, time=time)
 
@@ -189,7 +198,12 @@ class Author(Predicator):
 
 
 _PLAIN = PLANS[SUBJECT_FIRST][DEFINITE][0]
-_FOUND = ("being", "visible", "goods", "furniture", "meal", "object")
+_FOUND = (
+    ("building", "city"), ("building", "near"), ("spot", "city"), ("plant", "outdoors"), ("animal", "outdoors"),
+    ("furniture", "room"), ("device", "building"), ("meal", "building"), ("document", "building"),
+    ("occasion", "city"),
+)  # fmt: skip
+"""What there is and where: a class, and one of places for `draw_surroundings`."""
 _WHICH = tuple((DETERMINERS["which"],) for _ in range(8))
 _THERE = choose(
     "4*a no",

@@ -10,6 +10,7 @@ from .complexes import (
     FUTURE,
     HAD_TO,
     HAVE_TO,
+    INFINITIVE,
     MAY,
     MUST,
     PASSIVE_CAN,
@@ -60,8 +61,10 @@ PASTS = frozenset({PAST, COULD, HAD_TO, WANTED})
 WITH_NEVER = frozenset({PRESENT, PAST, PERFECT, PASSIVE_PRESENT, PASSIVE_PAST, PASSIVE_PERFECT})
 AMBIGUOUS = frozenset({"read", "cut", "put"})
 """Verbs whose English past looks like their present but in the third person singular."""
-ACTIVE = frozenset({PROGRESSIVE, CAN, COULD, MUST, HAVE_TO, HAD_TO, WANT, WANTED, SHOULD, MAY, WOULD_LIKE})
-"""Tenses of what one does, not of what one is: nobody is knowing or has to like."""
+ACTIVE = frozenset({
+    PROGRESSIVE, CAN, COULD, MUST, HAVE_TO, HAD_TO, WANT, WANTED, SHOULD, MAY, WOULD_LIKE, INFINITIVE,
+})  # fmt: skip
+"""Tenses of what one does, not of what one is: nobody is knowing, has to like or comes in order to need."""
 OBLIGING = frozenset({MUST, PASSIVE_MUST})
 """Tenses beside which *no* would not be *kein*: what nobody must do, "darf niemand"."""
 VOLUNTARY = frozenset({WANT, WANTED, WOULD_LIKE, MAY})
