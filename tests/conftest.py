@@ -1,5 +1,7 @@
 """What all tests share."""
 
+import signal
+
 import hypothesis
 import pytest
 
@@ -7,6 +9,10 @@ import pytest
 # No deadline: the machine that runs the tests may be busy with something else.
 hypothesis.settings.register_profile("rela", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("rela")
+
+# What is started in the background ignores Ctrl-C, and passes that on to the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
