@@ -6,10 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
+from rela.text.readers import PairSource
 from rela.text.store import CONTENTS, DESCRIPTION_FILE, FORMAT, SIDES, Sentences, SentenceWriter, Split, Store
 from rela.text.subwords import Subwords
 
 Lengths = Sequence[int]
+
+# Text to prepare.
+ENGLISH = [f"the {noun} is {kind} ." for noun in ("house", "dog", "tree") for kind in ("old", "big", "here", "1 €")]
+GERMAN = [f"das {noun} ist {kind} ." for noun in ("Haus", "Tier", "Blatt") for kind in ("alt", "groß", "hier", "1 €")]
 
 
 def sentences(lengths: Lengths) -> Sentences:
@@ -63,3 +68,10 @@ def store_files(*splits: str) -> set[str]:
     arrays = {f"{name}.{side}.{content}" for name in splits for side in SIDES for content in CONTENTS}
     texts = {f"{name}.{side}.txt" for name in splits if name != "train" for side in SIDES}
     return arrays | texts | {DESCRIPTION_FILE, "tokenizer.json"}
+
+
+def write_pair(folder: Path, name: str, source: Sequence[str], target: Sequence[str]) -> PairSource:
+    """Two files of lines, name.en and name.de."""
+    for language, lines in (("en", source), ("de", target)):
+        (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return PairSource.files(folder / f"{name}.en", folder / f"{name}.de")
