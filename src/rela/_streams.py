@@ -30,6 +30,11 @@ def check_standard_output() -> None:
         _refuse_output()
 
 
+def drop_output() -> None:
+    """What standard output still holds, and whatever else is printed, goes nowhere: nobody reads it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class ClosedOutput(io.TextIOBase):
     """Stands in for standard output when it is closed: what is written to it is an error that says so."""
 

@@ -149,6 +149,8 @@ def test_files_that_cannot_be_scored(
         (("ours", "--reference", "ref", "--bootstrap", "39"), "--bootstrap"),
         (("ours", "--reference", "ref", "--bootstrap", "50", "--no-bootstrap"), "--no-bootstrap"),
         (("ours", "--reference", "ref", "--language", "DE"), "got 'DE'"),
+        (("ours", "--reference", "ref", "--json", "ref"), "--json: expected another file than --reference, got 'ref'"),
+        (("ours", "--reference", "ref", "--json", "ours"), "--json: expected another file than HYPOTHESES, got 'ours'"),
     ],
 )
 def test_wrong_use(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,6 +118,14 @@ class TestResume:
         assert call(*options, "-o", "out", "--json", "all.json")[0] == 0  # which would miss the first lines
         assert len(json.loads((tmp_path / "all.json").read_text())["translations"]) == len(LINES)
 
+    def test_lines_that_were_cut_before_are_told_too(self, call: Run):
+        options = ["--window", "2", "--max-source", "2"]
+        _, _, whole = call(*options, stdin=TEXT)
+        assert "were cut there: 5 (lines 1, 4, 6, 7, 8)" in whole
+        interrupted(call, 3, *options, "-o", "out")
+        _, _, err = call(*options, "-o", "out", "--resume", stdin=TEXT)
+        assert err == whole
+
     def test_nothing_to_go_on_with_begins_anew(self, call: Run, tmp_path: Path):
         assert call("-o", "out", "--resume", stdin="a cat\n")[0] == 0
         assert (tmp_path / "out").read_text().count("\n") == 1

@@ -174,6 +174,7 @@ class TestRefused:
             (["--resume", "-o", "out", "--json", "-"], 2, "--resume: expected no --json"),
             (["in.en", "-o", "in.en"], 2, "--output: expected another file than FILE, got 'in.en' for both"),
             (["-o", "out", "--json", "./out"], 2, "--output: expected another file than --json, got 'out' for both"),
+            (["in.en", "--json", "./in.en"], 2, "--json: expected another file than FILE, got './in.en' for both"),
             (["-o", "."], 2, "expected a file, got the folder"),
             (["-o", "none/out"], 2, "does not exist; make it first"),
             (["none.txt"], 1, "none.txt: No such file or directory"),

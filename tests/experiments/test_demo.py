@@ -1,13 +1,17 @@
 """The demo as a whole, with less of everything."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from rela.experiments.demo import DemoSize, run_demo
+from rela.experiments.demo import DemoSize, demo_config, run_demo
+from rela.training.runs import resume, start
 from rela.training.signals import InterruptedRunError
+from rela.training.world import World
 
 SMALL = DemoSize(train_pairs=300, merges=300, tokens=6_000, dev_pairs=5, test_pairs=5)
 
@@ -65,6 +69,31 @@ def test_goes_on_where_it_was_cut_off_and_starts_anew_when_it_was_done(tmp_path:
     run_demo(folder, "softmax", listener, said.append, size=SMALL)
     assert listener.steps[0] == 1
     assert not any("cut off" in line for line in said)
+
+
+def test_what_was_trained_since_stays(tmp_path: Path):
+    folder = tmp_path / "demo"
+    result = run_demo(folder, "softmax", Listener(), lambda _: None, size=SMALL)
+    with pytest.warns(UserWarning, match="with another budget"):
+        resume(folder / "training", World(), Listener(), overrides=["budget.tokens=12000"]).train()
+    with pytest.raises(FileExistsError, match=r"training: expected the training that the demo finished, got one that"):
+        run_demo(folder, "softmax", Listener(), lambda _: None, size=SMALL)
+    assert (result.model / "model.safetensors").is_file()
+
+
+def test_the_time_before_a_cut_counts(tmp_path: Path):
+    folder = tmp_path / "demo"
+    config = demo_config(folder / "store", "softmax", SMALL, 1)
+    with pytest.raises(InterruptedRunError):
+        run_demo(folder, "softmax", Listener(stop_at=3), lambda _: None, size=SMALL)
+    training = folder / "training"
+    shutil.rmtree(training)
+    config = replace(config, checkpoints=replace(config.checkpoints, every=1))
+    trainer = start(config, training, World(), Listener(stop_at=3))
+    trainer.seconds = 1000.0
+    with pytest.raises(InterruptedRunError):
+        trainer.train()
+    assert run_demo(folder, "softmax", Listener(), lambda _: None, size=SMALL).seconds > 1000
 
 
 def test_what_is_not_the_demos_stays(tmp_path: Path):

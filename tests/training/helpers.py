@@ -1,5 +1,6 @@
 """What the tests of training share: a tiny store of made-up sentences, a tiny configuration, and processes to kill."""
 
+import json
 import multiprocessing
 import os
 import random
@@ -13,7 +14,9 @@ import msgspec
 
 from rela.text.prepare import PrepareOptions, prepare
 from rela.text.readers import PairSource
+from rela.training.checkpoints import list_checkpoints
 from rela.training.config import TrainConfig, to_config
+from rela.training.journal import read_log
 from rela.training.runs import resume, start
 from rela.training.trainer import Trainer
 from rela.training.world import World
@@ -111,6 +114,21 @@ def train(config: TrainConfig, run: Path) -> dict[str, Any]:
 def model_bytes(run: Path) -> bytes:
     """The weights of the finished model, as they are on disk."""
     return (run / "model" / "model.safetensors").read_bytes()
+
+
+def events(run: Path, event: str) -> list[dict[str, Any]]:
+    """The lines of a run's log about one kind of event."""
+    return [entry for entry in read_log(run) if entry["event"] == event]
+
+
+def status(run: Path) -> dict[str, Any]:
+    """What a run says about itself."""
+    return json.loads((run / "status.json").read_text())
+
+
+def steps(run: Path) -> list[tuple[int, bool]]:
+    """The checkpoints of a run, and whether they were scheduled."""
+    return [(checkpoint.step, checkpoint.scheduled) for checkpoint in list_checkpoints(run)]
 
 
 def changed(config: TrainConfig, section: str, **values: Any) -> TrainConfig:

@@ -3,17 +3,20 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
+from rela.text.store import Sentences
+from rela.text.vocabulary import EOS
 from rela.training.config import DivergenceSection
-from rela.training.divergence import DivergenceWatch
+from rela.training.divergence import DivergenceWatch, guessing_loss
 
 NAN = float("nan")
 
 
-def watch(**settings: float) -> DivergenceWatch:
+def watch(guessing: float = math.inf, **settings: float) -> DivergenceWatch:
     defaults = {"window": 4, "patience": 10, "max_rise": 2.0, "min_drop": 0.5, "max_skipped": 3}
-    return DivergenceWatch(DivergenceSection(**(defaults | settings)))  # pyright: ignore[reportArgumentType]
+    return DivergenceWatch(DivergenceSection(**(defaults | settings)), guessing)  # pyright: ignore[reportArgumentType]
 
 
 def reasons(watching: DivergenceWatch, losses: list[float], norm: float = 1.0) -> list[str | None]:
@@ -42,6 +45,26 @@ def test_a_loss_that_stays() -> None:
 
 def test_a_loss_that_came_down_may_stay() -> None:
     assert reasons(watch(), [7.0] * 4 + [6.4] * 50) == [None] * 54
+
+
+def test_a_loss_that_came_down_to_that_of_guessing() -> None:
+    """It fell far, by learning how frequent pieces are, and stays there."""
+    losses = [9.0] * 4 + [6.8] * 30
+    found = reasons(watch(7.0, stuck_after=20), losses)
+    assert found[:19] == [None] * 19
+    assert found[19] == ("the loss stays at 6.80 after 20 updates; to guess pieces by how frequent they are gives 7.00")
+    assert reasons(watch(7.0, stuck_after=20), [9.0] * 4 + [6.4] * 30) == [None] * 34
+
+
+def test_guessing_by_frequency() -> None:
+    """Against the definition: the entropy of what is wanted on average, the end of each sentence among it."""
+    ids = [3, 3, 3, 4, 5, 3]
+    sentences = Sentences(np.array(ids, np.uint16), np.array([0, 4, 6]))
+    counts = {3: 4, 4: 1, 5: 1, EOS: 2}
+    for smoothing in (0.0, 0.1):
+        wanted = [(1 - smoothing) * counts.get(piece, 0) / 8 + smoothing / 7 for piece in range(7)]
+        expected = -sum(share * math.log(share) for share in wanted if share)
+        assert guessing_loss(sentences, 7, smoothing) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import typer
 
 from rela._files import naming
 from rela._machine import DISTRIBUTION, read_extras
-from rela._streams import STANDARD_OUTPUT
+from rela._streams import STANDARD_OUTPUT, drop_output
 from rela._version import __version__
 from rela.cli._commands import COMMANDS, GROUPS, Command
 
@@ -114,7 +114,8 @@ def _given(error: Any, arguments: Sequence[str]) -> str | None:
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    sys.stderr.write(f"rela: note: {' '.join(str(message).removeprefix('rela: ').split())}\n")
+    with contextlib.suppress(BrokenPipeError):  # a note that nobody reads is no reason to stop
+        sys.stderr.write(f"rela: note: {' '.join(str(message).removeprefix('rela: ').split())}\n")
 
 
 def build_app(commands: Sequence[Command], groups: Mapping[str, str]) -> typer.Typer:
@@ -162,7 +163,7 @@ def _quiet_end() -> Generator[None]:
         try:
             _flush()
         except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_output()
 
 
 def _flush() -> None:

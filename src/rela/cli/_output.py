@@ -3,13 +3,14 @@
 import json
 import os
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rela._files import naming, write_text
-from rela._streams import STANDARD_OUTPUT, has_standard_output
+from rela._streams import STANDARD_OUTPUT, drop_output, has_standard_output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +29,8 @@ def check_destination(destination: str | None) -> str | None:
         raise typer.BadParameter(f"expected a file, got the folder {destination!r}; add a file name")
     if not path.parent.is_dir():
         raise typer.BadParameter(f"the folder of {destination!r} does not exist; make it first")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    in_place = path.exists() and not path.is_file()  # a device or a pipe; a file is replaced by a new one
+    if not os.access(path if in_place else path.resolve().parent, os.W_OK):
         raise typer.BadParameter(f"{destination!r} may not be written; choose another file")
     return destination
 
@@ -66,12 +68,41 @@ def write_json(data: Any, destination: str) -> None:
             write_text(path, text)
 
 
-def console_for(json_to: str | None) -> "Console":
-    """The console for people; silent while the JSON has standard output, or nobody has."""
+def check_not_input(destination: Path | str | None, option: str, inputs: Mapping[str, Iterable[Path | str]]) -> None:
+    """Refuse to write onto what is read; ``inputs`` are files by the name of their option."""
+    if destination in (None, STDOUT):
+        return
+    target = Path(destination).resolve()
+    for name, paths in inputs.items():
+        if any(path != STDOUT and Path(path).resolve() == target for path in paths):
+            raise typer.BadParameter(
+                f"{option}: expected another file than {name}, got {str(destination)!r} for both; name a new one"
+            )
+
+
+def console_for(json_to: str | None, *, goes_on: bool = False) -> "Console":
+    """The console for people; silent while the JSON has standard output, or nobody has.
+
+    If whoever read it has gone, as `head` does, printing raises a BrokenPipeError. ``goes_on`` is for work whose
+    result is elsewhere: it goes on in silence.
+    """
     from rich.console import Console
+
+    class ReadConsole(Console):
+        def on_broken_pipe(self) -> None:  # of rich's own accord, this ends the process
+            raise BrokenPipeError
+
+        def print(self, *objects: Any, **options: Any) -> None:
+            try:
+                super().print(*objects, **options)
+            except BrokenPipeError:
+                if not goes_on:
+                    raise
+                self.quiet = True
+                drop_output()
 
     # Names of files may look like markup; and a line stays a line, however long, for those who read or paste it.
     quiet = json_to == STDOUT or not has_standard_output()
-    console = Console(quiet=quiet, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console = ReadConsole(quiet=quiet, highlight=False, markup=False, emoji=False, soft_wrap=True)
     console.width = max(console.width, NARROWEST)
     return console

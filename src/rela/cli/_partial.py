@@ -9,7 +9,8 @@ import os
 import shutil
 import sys
 from collections.abc import Generator
-from dataclasses import asdict, dataclass
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,12 +22,25 @@ from rela._streams import STANDARD_OUTPUT
 from rela._warn import warn
 
 
+@dataclass
+class OddLines:
+    """The numbers of lines that people should know of."""
+
+    truncated: list[int] = field(default_factory=list[int])
+    unfinished: list[int] = field(default_factory=list[int])
+
+    def first(self, count: int) -> OddLines:
+        """Those among so many lines."""
+        return OddLines([n for n in self.truncated if n <= count], [n for n in self.unfinished if n <= count])
+
+
 class StandardOutput:
     """Standard output, in UTF-8 whatever the locale; ``silent`` if something else has it."""
 
     num_windows = 0
 
     def __init__(self, *, silent: bool) -> None:
+        self.odd = OddLines()
         self._silent = silent
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", newline="\n")
@@ -53,6 +67,7 @@ class PlainFile:
     num_windows = 0
 
     def __init__(self, path: Path) -> None:
+        self.odd = OddLines()
         self._path = path
         self._file: IO[str] = path.open("w", encoding="utf-8", newline="\n")
 
@@ -98,7 +113,8 @@ class Recipe:
 class PartialFile:
     """A file that grows beside its place, by whole windows, and is renamed when it is complete.
 
-    ``NAME.partial`` has the text, ``NAME.partial.json`` how it was made: to go on with it, the recipe must be the same.
+    ``NAME.partial`` has the text, ``NAME.partial.json`` how it was made and which lines were odd: to go on with it, the
+    recipe must be the same.
     If ``nbest`` is more than 1, lines begin with the number of their sentence, which may have several.
 
     ``resume`` True goes on with what is there or is refused, False begins anew, and None goes on if that is known to
@@ -112,16 +128,20 @@ class PartialFile:
         self._pending: list[str] = []
         self._window: int = recipe.options["window"]
         self.num_windows = 0
+        self.odd = OddLines()
+        self._odd_written = OddLines()
+        self._recipe = recipe
         self._file = self._open()
         try:
             if self._is_begun() and (resume or (resume is None and self._is_made_by(recipe))):
                 self._check_recipe(recipe)
                 numbered = recipe.options["nbest"] > 1
                 self.num_windows = keep_whole_windows(self._partial, self._window, numbered=numbered)
+                self.odd = self._read_odd().first(self.num_windows * self._window)
             else:
                 self._set_aside()
                 with naming(path):
-                    write_text(self._recipe_file, json.dumps(asdict(recipe), indent=2) + "\n")
+                    self._write_recipe()
         except BaseException:
             self._file.close()
             raise
@@ -146,6 +166,8 @@ class PartialFile:
     def end_window(self) -> None:
         """Write a whole window."""
         with self._growing():
+            if self.odd != self._odd_written:
+                self._write_recipe()
             self._write_pending()
         self._num_done += 1
 
@@ -156,6 +178,17 @@ class PartialFile:
             os.fsync(self._file.fileno())
             self._partial.replace(self._path)
             self._recipe_file.unlink()
+
+    def _write_recipe(self) -> None:
+        text = json.dumps({**asdict(self._recipe), "odd": asdict(self.odd)}, indent=2)
+        write_text(self._recipe_file, f"{text}\n")
+        self._odd_written = deepcopy(self.odd)
+
+    def _read_odd(self) -> OddLines:
+        try:
+            return OddLines(**json.loads(self._recipe_file.read_text(encoding="utf-8"))["odd"])
+        except (OSError, ValueError, TypeError, KeyError):
+            return OddLines()
 
     def _write_pending(self) -> None:
         self._file.write("".join(self._pending))

@@ -15,7 +15,7 @@ from rela._files import digest, ending_of
 from rela._streams import STANDARD_INPUT, standard_input
 from rela._warn import warn
 from rela.cli._output import write_json
-from rela.cli._partial import Origin, PartialFile, PlainFile, Recipe, StandardOutput
+from rela.cli._partial import OddLines, Origin, PartialFile, PlainFile, Recipe, StandardOutput
 from rela.cli._usage import told_when_stopped, wrong_use
 
 if TYPE_CHECKING:
@@ -79,14 +79,12 @@ def run_job(job: Job, console: Console) -> None:
     report = ReadReport()
     lines = read_lines(job.source, report=report, max_chars=max(MAX_CHARS, _CHARS_PER_PIECE * job.max_source))
     entries: list[dict[str, Any]] = []
-    unfinished: list[int] = []
-    truncated: list[int] = []
     with _open_output(job, translator) as out, _progress(job, console) as advance:
         for line, found in _translations(translator, lines, job, window, out.num_windows):
             if not found.finished:
-                unfinished.append(line.line)
+                out.odd.unfinished.append(line.line)
             if found.truncated or line.problem == "too-long":
-                truncated.append(line.line)
+                out.odd.truncated.append(line.line)
             out.write(_format(found, line.line, job))
             if line.line % window == 0:
                 out.end_window()
@@ -94,7 +92,7 @@ def run_job(job: Job, console: Console) -> None:
                 entries.append({"line": line.line, "source": line.text, **asdict(found)})
             advance(1)
         out.finish()
-    _say(job, report, unfinished, truncated)
+    _say(job, report, out.odd)
     if job.json_to is not None:
         write_json({"model": str(job.model), "translations": entries}, job.json_to)
 
@@ -109,13 +107,13 @@ def _check_direction(source: str, translator: Translator) -> None:
         )
 
 
-def _say(job: Job, report: ReadReport, unfinished: list[int], truncated: list[int]) -> None:
+def _say(job: Job, report: ReadReport, odd: OddLines) -> None:
     for line in report.lines(but=("too-long",))[1:]:  # lines of too many characters have too many pieces too
         warn(line)
-    if truncated:
-        warn(f"sources of more than {job.max_source} pieces were cut there: {_lines(truncated)}; see --max-source")
-    if unfinished:
-        warn(f"translations that did not end within the greatest length were cut off there: {_lines(unfinished)}")
+    if odd.truncated:
+        warn(f"sources of more than {job.max_source} pieces were cut there: {_lines(odd.truncated)}; see --max-source")
+    if odd.unfinished:
+        warn(f"translations that did not end within the greatest length were cut off there: {_lines(odd.unfinished)}")
 
 
 def _lines(numbers: list[int]) -> str:

@@ -17,10 +17,10 @@ def wrong_use(option: str | None = None) -> Generator[None]:
 
 
 @contextmanager
-def told_when_stopped(how_to_go_on: Callable[[], str]) -> Generator[None]:
-    """Ctrl-C is answered by one line on standard error."""
+def told_when_stopped(how_to_go_on: Callable[[], str], *others: type[Exception]) -> Generator[None]:
+    """Ctrl-C, or another exception that stands for it, is answered by one line on standard error."""
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, *others):
         sys.stderr.write(f"rela: stopped; {how_to_go_on()}\n")
         raise

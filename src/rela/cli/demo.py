@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rela.cli._output import JsonOption, console_for, write_json
+from rela.cli._usage import told_when_stopped, wrong_use
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -31,7 +32,8 @@ def demo(
     """
     from rela.attention.spec import resolve
 
-    resolve(attention)
+    with wrong_use("--attention"):
+        resolve(attention)
     import torch
 
     from rela.cli._progress import TrainingProgress
@@ -41,13 +43,15 @@ def demo(
     if threads is not None:
         torch.set_num_threads(threads)
     folder = run or Path("runs") / f"demo-{attention.replace('+', '-')}"
-    console = console_for(json_to)
+    console = console_for(json_to, goes_on=True)
     try:
-        with TrainingProgress(console) as progress:
+        with (
+            told_when_stopped(lambda: "the same command goes on from here", InterruptedRunError),
+            TrainingProgress(console) as progress,
+        ):
             result = run_demo(folder, attention, progress, console.print, seed=seed)
-    except InterruptedRunError:
-        console.print("stopped; the same command goes on from here")
-        raise KeyboardInterrupt from None
+    except InterruptedRunError as error:
+        raise typer.Exit(128 + error.signal_number) from None  # as shells have it
     if json_to is not None:
         write_json(result.to_json(attention), json_to)
     _show(console, result, attention)

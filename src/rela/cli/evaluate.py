@@ -6,7 +6,7 @@ import typer
 
 from rela._files import naming
 from rela._streams import STANDARD_OUTPUT, check_standard_output, has_standard_output
-from rela.cli._output import STDOUT, JsonOption, console_for, write_json
+from rela.cli._output import STDOUT, JsonOption, check_not_input, console_for, write_json
 from rela.cli._usage import told_when_stopped
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def evaluate(
         raise typer.BadParameter(f"--system: expected each file once, got {', '.join(twice)} again")
     if bootstrap is not None and no_bootstrap:
         raise typer.BadParameter(f"--no-bootstrap: expected it alone, got --bootstrap {bootstrap} too")
+    inputs = {"HYPOTHESES": [hypotheses], "--reference": reference, "--system": systems}
+    check_not_input(json_to, "--json", inputs)
     recipe = _make_recipe(metric, tokenize, language, pretokenised, lowercase)
     if json_to in (None, STDOUT):
         check_standard_output()

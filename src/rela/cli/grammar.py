@@ -31,7 +31,7 @@ def grammar(
     from rela.text.grammar import DEFAULT_COUNTS, write_corpus
 
     wanted = dict(map(_read_count, counts)) if counts else DEFAULT_COUNTS
-    console = console_for(json_to)
+    console = console_for(json_to, goes_on=True)
     with CountProgress(console, "pairs") as progress, wrong_use("--count"):
         written = write_corpus(out, counts=wanted, seed=seed, progress=progress.advance)
     if json_to is not None:

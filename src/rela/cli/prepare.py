@@ -81,7 +81,7 @@ def prepare(
 
     if json_to == STDOUT:
         check_standard_output()
-    console = console_for(json_to)
+    console = console_for(json_to, goes_on=True)
     console.quiet |= not has_standard_output()  # the store is what counts
     learning = _given(merges=merges, joint=joint, max_train_pairs=max_train_pairs)
     if tokenizer_of is not None:

@@ -57,7 +57,7 @@ def train(
         torch.set_num_threads(threads)
     with wrong_use():
         world = World.join(device)
-    console = console_for(json_to)
+    console = console_for(json_to, goes_on=True)
     console.quiet = console.quiet or not world.is_first
     try:
         with TrainingProgress(console) as progress:
@@ -86,7 +86,7 @@ def _trainer(
     from rela.training import runs
     from rela.training.config import load_config
 
-    if resume and (config is None or (folder / runs.CONFIG_FILE).exists()):
+    if resume and (config is None or runs.has_run(folder, world)):
         wanted = None if config is None else load_config(config, settings)
         return runs.resume(folder, world, reporter, wanted=wanted, overrides=settings if config is None else [])
     assert config is not None

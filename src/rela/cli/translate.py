@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from rela._streams import check_standard_output, has_standard_output
-from rela.cli._output import STDOUT, JsonOption, check_destination, console_for
+from rela.cli._output import STDOUT, JsonOption, check_destination, check_not_input, console_for
 
 
 def _check_output(output: Path | None) -> Path | None:
@@ -58,11 +58,8 @@ def translate(
         raise typer.BadParameter("--resume: expected --output FILE as well")
     if resume and json_to is not None:
         raise typer.BadParameter("--resume: expected no --json, which would miss what was translated before")
-    for option, path in (("FILE", source), ("--json", json_to)):
-        if output is not None and path not in (None, "-") and Path(path).resolve() == output.resolve():
-            raise typer.BadParameter(
-                f"--output: expected another file than {option}, got {str(output)!r} for both; name a new one"
-            )
+    check_not_input(output, "--output", {"FILE": [source], "--json": [json_to or STDOUT]})
+    check_not_input(json_to, "--json", {"FILE": [source]})
     if output is None or json_to == STDOUT:
         check_standard_output()
     job = Job(

@@ -21,6 +21,7 @@ from rela.text.grammar import GrammarPair, generate, write_corpus
 from rela.text.prepare import PrepareOptions, prepare
 from rela.text.readers import PairSource
 from rela.training import runs
+from rela.training.checkpoints import list_checkpoints, read_state
 from rela.training.config import TrainConfig, to_config
 from rela.training.journal import read_status
 from rela.training.trainer import Reporter
@@ -119,8 +120,8 @@ def run_demo(
 ) -> DemoResult:
     """Make, train, translate, evaluate. One that was cut off goes on; one that was finished is made anew."""
     size = size or DemoSize()
-    began = time.monotonic()
     _clear_if_done(run, say)
+    began = time.monotonic() - _seconds_before(run / "training")
     store = run / "store"
     _make_store(run, store, size, say)
     config = demo_config(store, attention, size, seed)
@@ -137,15 +138,22 @@ def run_demo(
         shown += _show(translator, pairs, texts)
         if split == "test":
             aer = _error_rate(translator, pairs)
-    (run / _BEGUN_FILE).replace(run / _DONE_FILE)
+    write_text(run / _DONE_FILE, f"{_last_step(run)}\n")
+    (run / _BEGUN_FILE).unlink()
     seconds = time.monotonic() - began
     return DemoResult(bleu, aer, translator.alignment, shown, translator.model.num_parameters(), seconds, run)
 
 
 def _clear_if_done(run: Path, say: Say) -> None:
-    """Of one that was finished, take away what it made; what else lies in its folder stays."""
+    """Of one that was finished, take away what it made; what else lies in its folder, or was trained since, stays."""
     done, begun = run / _DONE_FILE, run / _BEGUN_FILE
     if done.exists():
+        if done.read_text(encoding="utf-8").strip() not in ("", str(_last_step(run))):
+            raise FileExistsError(
+                f"{run / 'training'}: expected the training that the demo finished, got one that went on since; name "
+                "another folder with --run"
+            )
+        say(f"{run} has a finished demo, which is made anew")
         for name in _FOLDERS:
             shutil.rmtree(run / name, ignore_errors=True)
         done.unlink()
@@ -158,6 +166,18 @@ def _clear_if_done(run: Path, say: Say) -> None:
         say(f"going on with {run}, which was cut off")
     run.mkdir(parents=True, exist_ok=True)
     write_text(begun, "")
+
+
+def _last_step(run: Path) -> int | None:
+    """The update of the newest checkpoint."""
+    checkpoints = list_checkpoints(run / "training")
+    return checkpoints[-1].step if checkpoints else None
+
+
+def _seconds_before(training: Path) -> float:
+    """What was trained before a cut, as far as it is kept."""
+    checkpoints = list_checkpoints(training)
+    return read_state(checkpoints[-1].path)["seconds"] if checkpoints else 0.0
 
 
 def _make_store(run: Path, store: Path, size: DemoSize, say: Say) -> None:

@@ -50,7 +50,7 @@ class Checkpoint(NamedTuple):
     step: int
     path: Path
     scheduled: bool
-    """False for one that was made because training was interrupted: averages leave it out."""
+    """False for one that was made because training was interrupted, or was best: averages leave it out."""
 
 
 def list_checkpoints(run: Path) -> list[Checkpoint]:
@@ -154,9 +154,12 @@ def _check_whole(path: Path) -> None:
 
 
 def clear_leftovers(run: Path) -> None:
-    """Delete what a kill left behind while a checkpoint was written or deleted."""
+    """Delete what a kill left behind while a checkpoint or a file was written or deleted."""
     for path in (run / FOLDER).glob(".step-*"):
         delete(path)
+    for path in run.glob(".*.partial"):
+        if path.is_file():
+            path.unlink()
 
 
 def delete(path: Path) -> None:
@@ -165,12 +168,17 @@ def delete(path: Path) -> None:
 
 
 def prune(run: Path, keep_last: int, best_step: int | None) -> None:
-    """Delete checkpoints that are neither among the last nor the best, and optimizer states but the newest two."""
+    """Delete checkpoints that are neither among the last nor the best, and optimizer states but the newest two.
+
+    There are always two to go on from, if two were written.
+    """
     checkpoints = list_checkpoints(run)
     if not checkpoints:
         return
     window = {checkpoint.step for checkpoint in [c for c in checkpoints if c.scheduled][-keep_last:]}
     window |= {checkpoints[-1].step, best_step}
+    if sum(checkpoint.step in window for checkpoint in checkpoints) < _NUM_RESUMABLE:
+        window |= {checkpoint.step for checkpoint in checkpoints[-_NUM_RESUMABLE:]}
     kept = [checkpoint for checkpoint in checkpoints if checkpoint.step in window]
     for checkpoint in checkpoints:
         if checkpoint.step not in window:

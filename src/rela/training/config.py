@@ -178,13 +178,15 @@ class DivergenceSection(_Section, frozen=True, kw_only=True, forbid_unknown_fiel
     """When a training counts as failed.
 
     The loss is not a number ``max_skipped`` times in a row; or its mean over ``window`` updates rises by
-    ``max_rise`` nats above the lowest such mean; or ``patience`` updates did not bring it down by ``min_drop``.
+    ``max_rise`` nats above the lowest such mean; or ``patience`` updates did not bring it down by ``min_drop``; or
+    ``stuck_after`` updates did not bring it that far below the loss of guessing pieces by how frequent they are.
     """
 
     window: int = 100
     max_rise: float = 2.0
     patience: int = 2000
     min_drop: float = 0.5
+    stuck_after: int = 10_000
     max_skipped: int = 5
 
     def __post_init__(self) -> None:
@@ -194,8 +196,9 @@ class DivergenceSection(_Section, frozen=True, kw_only=True, forbid_unknown_fiel
         for name in ("max_rise", "min_drop"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name}: expected 0 or more, got {getattr(self, name)}")
-        if self.patience <= self.window:
-            raise ValueError(f"patience: expected more updates than window {self.window}, got {self.patience}")
+        for name in ("patience", "stuck_after"):
+            if getattr(self, name) <= self.window:
+                raise ValueError(f"{name}: expected more updates than window {self.window}, got {getattr(self, name)}")
 
 
 class LogSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -4,20 +4,40 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
+
+from rela.text.store import Sentences
+from rela.text.vocabulary import EOS
 from rela.training.config import DivergenceSection
+
+_SAMPLE: Final = 10_000_000  # pieces; more would not change the frequencies by much
 
 
 class DivergedError(ValueError):
     """The training diverged."""
 
 
+def guessing_loss(sentences: Sentences, vocabulary_size: int, smoothing: float) -> float:
+    """The lowest label-smoothed loss of a model that knows of the target only how frequent its pieces are."""
+    pieces = sentences.tokens[:_SAMPLE]
+    counts = np.bincount(pieces, minlength=vocabulary_size).astype(np.float64)
+    counts[EOS] += len(sentences) * len(pieces) / max(1, len(sentences.tokens))
+    wanted = (1.0 - smoothing) * counts / counts.sum() + smoothing / vocabulary_size
+    wanted = wanted[wanted > 0]
+    return float(-(wanted * np.log(wanted)).sum())
+
+
 @dataclass
 class DivergenceWatch:
-    """Looks at the loss of every update. Its state is saved with checkpoints, so a resumed run judges the same."""
+    """Looks at the loss of every update. Its state is saved with checkpoints, so a resumed run judges the same.
+
+    ``guessing`` is the loss that shows that nothing but frequencies was learned.
+    """
 
     config: DivergenceSection
+    guessing: float = math.inf
     recent: list[float] = field(default_factory=list[float])
     first_mean: float | None = None
     lowest_mean: float = math.inf
@@ -46,6 +66,11 @@ class DivergenceWatch:
             return (
                 f"the loss did not decrease: {self.first_mean:.2f} at first, {self.lowest_mean:.2f} at best after "
                 f"{self.num_updates:,} updates"
+            )
+        if self.num_updates >= self.config.stuck_after and self.lowest_mean > self.guessing - self.config.min_drop:
+            return (
+                f"the loss stays at {self.lowest_mean:.2f} after {self.num_updates:,} updates; to guess pieces by how "
+                f"frequent they are gives {self.guessing:.2f}"
             )
         return None
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from rela._files import write_text
+from rela._files import naming, write_text
 from rela._lock import is_free
 
 LOG_FILE: Final = "log.jsonl"
@@ -21,7 +22,7 @@ class Journal:
 
     def __init__(self, run: Path, *, step: int, tensorboard: bool) -> None:
         self._run = run
-        path = run / LOG_FILE
+        self._path = path = run / LOG_FILE
         kept = [line for line in _lines(path) if _step_of(line) <= step] if step > 0 and path.exists() else []
         write_text(path, "".join(f"{line}\n" for line in kept))
         self._file = path.open("a", encoding="utf-8", buffering=1)
@@ -32,7 +33,8 @@ class Journal:
     def write(self, event: str, step: int, **values: Any) -> None:
         """One line, and its numbers as TensorBoard's scalars."""
         entry = {"event": event, "step": step, "time": round(time.time(), 3), **values}
-        self._file.write(json.dumps(entry, ensure_ascii=False, allow_nan=False) + "\n")
+        with naming(self._path):
+            self._file.write(json.dumps(entry, ensure_ascii=False, allow_nan=False) + "\n")
         if self._board is not None:
             for name, value in values.items():
                 if isinstance(value, int | float):
@@ -43,8 +45,9 @@ class Journal:
         write_text(self._run / STATUS_FILE, json.dumps({"status": status, "step": step, **details}, indent=2) + "\n")
 
     def close(self) -> None:
-        """Write out what is left."""
-        self._file.close()
+        """The end. What could not be written was reported when it happened."""
+        with suppress(OSError):
+            self._file.close()
         if self._board is not None:
             self._board.close()
 

@@ -10,6 +10,7 @@ import msgspec
 
 from rela._files import write_text
 from rela._lock import FolderLock
+from rela._warn import warn
 from rela.training.checkpoints import FOLDER, MODEL_FOLDER
 from rela.training.config import TrainConfig, dump_config, load_config
 from rela.training.journal import LOG_FILE, STATUS_FILE
@@ -32,7 +33,11 @@ def start(config: TrainConfig, run: Path, world: World, reporter: Reporter) -> T
         _check_new(run)  # somebody may have been faster
         write_text(run / CONFIG_FILE, dump_config(config))
 
-    world.share(make)
+    try:
+        world.share(make)
+    except BaseException:
+        _release(locks)
+        raise
     trainer.lock = next(iter(locks), None)
     return trainer
 
@@ -55,13 +60,10 @@ def resume(
 ) -> Trainer:
     """Go on with the run in a folder, from its last checkpoint.
 
-    What decides the weights must be as it was; budget, validation, checkpoints and log may be ``wanted`` otherwise.
-    The store may lie elsewhere now, if it is the same.
+    Model, batches, optimizer and rate must be as they were; budget, validation, checkpoints and log may be ``wanted``
+    otherwise. The store may lie elsewhere now, if it is the same.
     """
-    if not (run / CONFIG_FILE).is_file():
-        raise FileNotFoundError(f"{run}: expected a run that was started before, with {CONFIG_FILE} in it; got none")
-    saved = load_config(run / CONFIG_FILE)
-    config = load_config(run / CONFIG_FILE, overrides) if wanted is None else wanted
+    saved, config = world.share(lambda: _load(run, wanted, overrides))
     changes = _changes({name: _plain(saved, name) for name in _FIXED}, {name: _plain(config, name) for name in _FIXED})
     if changes:
         raise ValueError(
@@ -72,13 +74,41 @@ def resume(
             f"{config.store}: expected the store that {run} was started with, there is none; if it has moved, or you "
             "are in another folder now, add --set store=PATH"
         )
+    if config.rate.schedule == "linear" and config.budget != saved.budget and world.is_first:
+        warn(
+            f"{run}: with another budget, the rate of the schedule 'linear' is on another line than before, down to 0 "
+            "at the end of the new budget"
+        )
     locks: list[FolderLock] = []
     world.share(lambda: locks.append(FolderLock(run)))  # before anything in it is touched
-    trainer = Trainer(config, run, world, reporter, resume=True)
-    trainer.lock = next(iter(locks), None)
-    if world.is_first and config != saved:
-        write_text(run / CONFIG_FILE, dump_config(config))
+    try:
+        trainer = Trainer(config, run, world, reporter, resume=True)
+        trainer.lock = next(iter(locks), None)
+        if world.is_first and config != saved:
+            write_text(run / CONFIG_FILE, dump_config(config))
+    except BaseException:
+        _release(locks)
+        raise
     return trainer
+
+
+def has_run(run: Path, world: World) -> bool:
+    """Whether a run was started in a folder, as the first process sees it."""
+    return world.share((run / CONFIG_FILE).exists)
+
+
+def _load(run: Path, wanted: TrainConfig | None, overrides: Sequence[str]) -> tuple[TrainConfig, TrainConfig]:
+    """The configuration that a run has, and the one it is to go on with."""
+    if not (run / CONFIG_FILE).is_file():
+        raise FileNotFoundError(f"{run}: expected a run that was started before, with {CONFIG_FILE} in it; got none")
+    saved = load_config(run / CONFIG_FILE)
+    return saved, load_config(run / CONFIG_FILE, overrides) if wanted is None else wanted
+
+
+def _release(locks: Sequence[FolderLock]) -> None:
+    """Let the next one in, in this process too: a traceback may keep the locks alive."""
+    for lock in locks:
+        lock.release()
 
 
 def _plain(config: TrainConfig, name: str) -> object:

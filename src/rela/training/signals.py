@@ -26,11 +26,12 @@ class StopRequest:
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Take the signals as wishes; in the main thread only, since others get none."""
+        """Take the signals as wishes; in the main thread only, since others get none. Ignored ones stay ignored."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        old = {number: signal.signal(number, self._take) for number in (signal.SIGINT, signal.SIGTERM)}
+        heard = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
+        old = {number: signal.signal(number, self._take) for number in heard}
         try:
             yield
         finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
-import math
 import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
@@ -37,12 +36,12 @@ from rela.training.checkpoints import (
     save_checkpoint,
 )
 from rela.training.config import TrainConfig
-from rela.training.divergence import DivergedError, DivergenceWatch
+from rela.training.divergence import DivergedError, DivergenceWatch, guessing_loss
 from rela.training.journal import Journal, Status, board_class
 from rela.training.loss import Criterion
 from rela.training.schedule import learning_rate
 from rela.training.signals import InterruptedRunError, StopRequest
-from rela.training.validation import Validator
+from rela.training.validation import BestSoFar, Validator
 from rela.training.world import World
 
 _ALIGNED_PAIRS: Final = 200  # of the validation split, to choose by which weights words are linked
@@ -84,7 +83,9 @@ class Trainer:
         self.split = store.split(config.split)
         self.store_digest = _digest(store.description, self.tokenizers.files())
         self.model = self._build_model()
-        self.watch = DivergenceWatch(config.divergence)
+        smoothing = config.optimizer.label_smoothing
+        guessing = guessing_loss(self.split.target, self.tokenizers.target.size, smoothing)
+        self.watch = DivergenceWatch(config.divergence, guessing)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=0.0,
@@ -97,9 +98,7 @@ class Trainer:
         self.tokens = 0
         self.pairs = 0
         self.seconds = 0.0
-        self.best: dict[str, Any] | None = None
-        self.stale = 0
-        self._validated = 0  # the step of the last validation
+        self.best = BestSoFar(config.validation)
         self._saved = (0, True)  # the step of the last checkpoint, and whether it was a scheduled one
         self._stop = StopRequest(reporter.noted)
         position = self._restore() if resume else Position()
@@ -116,7 +115,7 @@ class Trainer:
             batch.max_pieces,
             self.languages.target,
         )
-        criterion = Criterion(self.model, config.optimizer.label_smoothing)
+        criterion = Criterion(self.model, smoothing)
         self.criterion: nn.Module = criterion if world.size == 1 else _shared(criterion)
 
     def _build_model(self) -> Transformer:
@@ -130,11 +129,12 @@ class Trainer:
     def train(self) -> dict[str, Any]:
         """Train to the end of the budget. Returns what came out; raises DivergedError or InterruptedRunError."""
         allocator.keep_memory()
-        journal = self._journal()
-        self.reporter.started(self._facts())
-        began = time.monotonic() - self.seconds
+        journal: Journal | None = None
         self.model.train()
         try:
+            journal = self._journal()
+            self.reporter.started(self._facts())
+            began = time.monotonic() - self.seconds
             with self._stop.listening():
                 if self._is_over():  # all but the end was done before, or the budget is smaller now
                     self._validate_and_save(journal)
@@ -245,30 +245,25 @@ class Trainer:
             (budget.steps is not None and self.step >= budget.steps)
             or (budget.tokens is not None and self.tokens >= budget.tokens)
             or (budget.epochs is not None and self.stream.position.epoch >= budget.epochs)
-            or (patience is not None and self.stale >= patience)
+            or (patience is not None and self.best.stale >= patience)
         )
 
     # ------------------------------------------------------------------ validation and checkpoints
 
     def _validate_and_save(self, journal: Journal | None) -> None:
-        if (self._is_over() or self.step % self.config.validation.every == 0) and self._validated < self.step:
+        if (self._is_over() or self.step % self.config.validation.every == 0) and self.best.step < self.step:
             self._validate(journal)
         if self._is_over() or self.step % self.config.checkpoints.every == 0:  # a validation may have ended it
             self._save(scheduled=True)
-        elif self.best is not None and self.best["step"] == self.step:
+        elif self.best.entry is not None and self.best.entry["step"] == self.step:
             self._save(scheduled=False)
 
     def _validate(self, journal: Journal | None) -> None:
+        self._check_weights()
         started = time.monotonic()
         found = self.validator.run(self.model, self.world)
         seconds = time.monotonic() - started
-        metric = self.config.validation.metric
-        value = found.loss if metric == "loss" else -(found.bleu or 0.0)
-        better = math.isfinite(found.loss) and (self.best is None or value < self.best["value"])
-        if better:
-            self.best = {"step": self.step, "value": value, "loss": found.loss, "bleu": found.bleu}
-        self.stale = 0 if better else self.stale + 1
-        self._validated = self.step
+        better = self.best.take(self.step, found)
         if journal is not None:
             journal.write("validation", self.step, loss=_finite(found.loss), bleu=found.bleu, seconds=round(seconds, 2))
         bleu = "" if found.bleu is None else f", BLEU {found.bleu:.2f} (greedy)"
@@ -282,15 +277,18 @@ class Trainer:
         self._saved = (self.step, scheduled)
 
     def _write_checkpoint(self, scheduled: bool) -> None:
+        self._check_weights()
+        state = self._state(scheduled)
+        save_checkpoint(self.run_folder, self.model, self.optimizer, self.tokenizers, self.languages, state)
+        best = None if self.best.entry is None else self.best.entry["step"]
+        prune(self.run_folder, self.config.checkpoints.keep_last, best)
+
+    def _check_weights(self) -> None:
         if not all(bool(torch.isfinite(p).all()) for p in self.model.parameters()):
             raise DivergedError(
                 f"the training diverged: after update {self.step:,} the weights are not finite numbers; the last "
                 "checkpoint is from before"
             )
-        state = self._state(scheduled)
-        save_checkpoint(self.run_folder, self.model, self.optimizer, self.tokenizers, self.languages, state)
-        best = None if self.best is None else self.best["step"]
-        prune(self.run_folder, self.config.checkpoints.keep_last, best)
 
     def _state(self, scheduled: bool) -> dict[str, Any]:
         return {
@@ -300,11 +298,10 @@ class Trainer:
             "pairs": self.pairs,
             "seconds": round(self.seconds, 3),
             "position": asdict(self.stream.position),
-            "best": self.best,
-            "stale": self.stale,
-            "validated": self._validated,
+            **self.best.state(),
             "store": self.store_digest,
             "divergence": self.watch.state(),
+            "place": self.world.place(),
         }
 
     def _restore(self) -> Position:
@@ -312,6 +309,10 @@ class Trainer:
         if name is None:
             return Position()  # cut off before the first one
         path = self.run_folder / FOLDER / name
+        if self.world.any(not path.exists()):
+            raise FileNotFoundError(
+                f"{path}: expected the run's folder on every machine, got one without; put it on a disk that they share"
+            )
         state = read_state(path) if self.world.is_first else load_checkpoint(path, self.model, self.optimizer)
         if state["store"] != self.store_digest:
             raise ValueError(
@@ -319,9 +320,11 @@ class Trainer:
                 "otherwise; start a new run for that"
             )
         self.step, self.tokens, self.pairs = state["step"], state["tokens"], state["pairs"]
-        self.seconds, self.best, self.stale = state["seconds"], state["best"], state["stale"]
-        self._validated, self._saved = state["validated"], (state["step"], state["scheduled"])
+        self.seconds, self._saved = state["seconds"], (state["step"], state["scheduled"])
+        self.best.restore(state)
         self.watch.restore(state["divergence"])
+        if self.world.is_first:
+            self.world.compare_place(state.get("place", {}))
         return Position(**state["position"])
 
     def _load_newest(self) -> str | None:
@@ -338,7 +341,7 @@ class Trainer:
             "left_out": self.stream.num_left_out,
             "parameters": self.model.num_parameters(),
             "attention": self.model.config.attention.label,
-            "best": self.best,
+            "best": self.best.entry,
             "model": str(self.run_folder / MODEL_FOLDER),
         }
         average, folder = self.config.checkpoints.average, self.run_folder / MODEL_FOLDER

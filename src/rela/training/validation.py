@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from rela.decoding.translator import Translator
-from rela.evaluation.bleu import corpus_bleu
-from rela.model.transformer import Transformer
+from rela.evaluation.bleu import bleu_metric, corpus_bleu
+from rela.model.transformer import Transformer, evaluating
 from rela.text.batches import BatchOptions, load_batch, make_batches
 from rela.text.store import Split, Tokenizers
 from rela.training.config import ValidationSection
@@ -23,6 +24,47 @@ class Validation(NamedTuple):
 
     loss: float
     bleu: float | None
+
+
+class BestSoFar:
+    """The best validation by the configuration's metric, and how many came since without a better one."""
+
+    def __init__(self, config: ValidationSection) -> None:
+        self._config = config
+        self.entry: dict[str, Any] | None = None
+        self.stale = 0
+        self.step = 0
+        """The update of the last validation."""
+
+    def take(self, step: int, found: Validation) -> bool:
+        """Whether this one is the best."""
+        value = self._value(found.loss, found.bleu)
+        before = None if self.entry is None else self._value(self.entry["loss"], self.entry["bleu"])
+        better = math.isfinite(found.loss) and value is not None and (before is None or value < before)
+        if better:
+            self.entry = {"step": step, "loss": found.loss, "bleu": found.bleu}
+        self.stale = 0 if better else self.stale + 1
+        self.step = step
+        return better
+
+    def _value(self, loss: float, bleu: float | None) -> float | None:
+        """The less, the better."""
+        if self._config.metric == "loss":
+            return loss
+        return None if bleu is None else -bleu
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"best": self.entry, "stale": self.stale, "validated": self.step, "validated_on": self._pairs()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what a checkpoint kept. What was found on other pairs cannot be compared."""
+        self.step = state["validated"]
+        if state.get("validated_on", self._pairs()) == self._pairs():
+            self.entry, self.stale = state["best"], state["stale"]
+
+    def _pairs(self) -> list[Any]:
+        return [self._config.split, self._config.max_sentences]
 
 
 class Validator:
@@ -40,6 +82,8 @@ class Validator:
         count = len(split) if config.max_sentences is None else min(len(split), config.max_sentences)
         if count == 0:
             raise ValueError(f"validation.split: expected pairs in {config.split!r}, got none")
+        if config.bleu:
+            _check_bleu(language)
         self._split, self._tokenizers, self._config = split, tokenizers, config
         self._max_pieces, self._language = max_pieces, language
         options = BatchOptions(tokens=batch_tokens, max_pieces=max_pieces)
@@ -48,13 +92,10 @@ class Validator:
 
     def run(self, model: Transformer, world: World) -> Validation:
         """Validate; every process gets the same result."""
-        was_training = model.training
-        model.eval()
-        try:
+        with evaluating(model):
             loss = self._loss(model, world)
-            return Validation(loss, self._bleu(model, world) if self._config.bleu else None)
-        finally:
-            model.train(was_training)
+            wanted = self._config.bleu and math.isfinite(loss)
+            return Validation(loss, self._bleu(model, world) if wanted else None)
 
     @torch.inference_mode()
     def _loss(self, model: Transformer, world: World) -> float:
@@ -88,3 +129,11 @@ class Validator:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # notes on the text are for those who publish a score
             return corpus_bleu(hypotheses, [references], language=self._language, num_bootstrap=0).score
+
+
+def _check_bleu(language: str | None) -> None:
+    """An error now if BLEU in this language cannot be computed here, not after the first updates."""
+    try:
+        bleu_metric([["a"]], language=language)
+    except ValueError as error:
+        raise ValueError(f"{error}; or leave it out with --set validation.bleu=false") from None

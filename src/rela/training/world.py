@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from rela._device import checked_device
+from rela._warn import warn
 
 T = TypeVar("T")
 
@@ -81,6 +82,19 @@ class World:
         """Until all have come here."""
         if self.size > 1:
             dist.barrier()
+
+    def place(self) -> dict[str, Any]:
+        """On what the weights depend besides the configuration."""
+        return {"processes": self.size, "threads": torch.get_num_threads(), "device": self.device.type}
+
+    def compare_place(self, before: dict[str, Any]) -> None:
+        """Say so if a run goes on in another place: sums have another order, or others draw the random numbers."""
+        now = self.place()
+        changes = [
+            f"{name} {before[name]}, now {now[name]}" for name in now if before.get(name, now[name]) != now[name]
+        ]
+        if changes:
+            warn(f"the run was trained with {'; '.join(changes)}: its weights will not be those of a run without a cut")
 
     def leave(self) -> None:
         """Part from the others."""
