@@ -288,15 +288,15 @@ def test_killed_and_interrupted(store: Path) -> None:
 def test_a_reader_that_goes(store: Path) -> None:
     """As tee does on Ctrl-C: training goes on in silence, and still stops as it should."""
     write_config(store, budget__steps=400, validation__every=1, checkpoints__every=100)
-    process = begin("tiny.yaml")
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline().startswith("training rela-g")
-    process.stdout.close()
-    wait_for(6, Path("runs/tiny"), process)
-    process.send_signal(signal.SIGINT)
-    error = process.stderr.read()
-    assert (process.wait(60), error) == (130, "stopped; go on with: rela train --resume --run runs/tiny\n")
+    with begin("tiny.yaml") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("training rela-g")
+        process.stdout.close()
+        wait_for(6, Path("runs/tiny"), process)
+        process.send_signal(signal.SIGINT)
+        error = process.stderr.read()
+    assert (process.returncode, error) == (130, "stopped; go on with: rela train --resume --run runs/tiny\n")
     assert read_status(Path("runs/tiny")) == "interrupted"
     assert list_checkpoints(Path("runs/tiny"))[-1].step >= 6
 
