@@ -38,7 +38,7 @@ class TestFolder:
         first = FolderLock(tmp_path)
         with pytest.raises(BlockingIOError, match="expected a run that nobody trains"):
             FolderLock(tmp_path)
-        with pytest.raises(BlockingIOError, match="^mine$"):
+        with pytest.raises(BlockingIOError, match=r"^mine$"):
             FolderLock(tmp_path, "mine")
         first.release()
         assert FolderLock(tmp_path, "mine").is_held

@@ -327,9 +327,7 @@ class TestResume:
             tokenizers = Tokenizers(subwords, subwords)
         seen: list[str] = []
         before = contents(tmp_path / ".store.partial")
-        with pytest.warns(
-            UserWarning, match=r"\.store\.partial has what was finished .* kept as \.store\.partial\.old"
-        ):
+        with pytest.warns(UserWarning, match=r"\.store\.partial has what was .* kept as \.store\.partial\.old"):
             prepare(
                 text, languages, tmp_path / "store", options, tokenizers=tokenizers, progress=self.cut_after(99, seen)
             )

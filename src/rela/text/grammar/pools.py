@@ -25,7 +25,8 @@ _BOOST = 6
 class Pools:
     """Nouns by class and role; verbs by group and the frames that they are to stand in, all of which must be allowed.
 
-    Groups are the frames of the lexicon, the passive, and what can be the subject or object. ``actions`` are those verbs that one can be asked or allowed to do.
+    Groups are the frames of the lexicon, the passive, and what can be the subject or object. ``actions`` are those
+    verbs that one can be asked or allowed to do.
     """
 
     def __init__(self, lexicon: Lexicon, held_out: frozenset[Combination], compositional: bool) -> None:
