@@ -265,9 +265,7 @@ class TestMachine:
             get(web, tmp_path / "file")
         assert len(web.requests) == 1
 
-    @pytest.mark.parametrize(
-        "error", [OSError(errno.ENOSPC, "full"), ConnectionResetError(), BrokenPipeError()]
-    )
+    @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), ConnectionResetError(), BrokenPipeError()])
     def test_errors_of_the_progress_are_not_those_of_the_download(self, web: Web, tmp_path: Path, error: OSError):
         def fail(done: int, total: int | None) -> None:
             if done > 400_000:

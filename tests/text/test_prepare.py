@@ -64,6 +64,15 @@ class TestStore:
         else:
             assert store.tokenizers().source.encode("house") != store.tokenizers().target.encode("house")
 
+    def test_the_same_text_has_the_same_identity(self, tmp_path: Path, text: Any) -> None:
+        run(text, tmp_path / "one")
+        run(text, tmp_path / "two", PrepareOptions(merges=60, max_chars=5000))
+        identity = Store.open(tmp_path / "one").identity()
+        assert Store.open(tmp_path / "two").identity() == identity
+        text["train"] = [write_pair(tmp_path, "shuffled", ENGLISH[::-1], GERMAN[::-1])]
+        run(text, tmp_path / "three", tokenizers=Tokenizers.load(tmp_path / "one"))
+        assert Store.open(tmp_path / "three").identity() != identity
+
     def test_32k_merges_unless_told_otherwise(self) -> None:
         assert (PrepareOptions().merges, PrepareOptions().joint) == (32_000, True)
 

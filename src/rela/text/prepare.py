@@ -250,6 +250,8 @@ def _encode(
         "pairs": report.num_kept,
         "source_tokens": source.num_tokens,
         "target_tokens": target.num_tokens,
+        "source_sha256": source.sha256,
+        "target_sha256": target.sha256,
         "left_out": report.to_json()["problems"],
     }
     write_text(done, json.dumps({"entry": entry, "report": report.to_json()}))
