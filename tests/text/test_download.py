@@ -71,9 +71,11 @@ class TestWhole:
 
     def test_is_on_disk_before_it_has_its_name(self, web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         synced: list[tuple[str, bool]] = []
-        monkeypatch.setattr(
-            downloading, "sync", lambda path: synced.append((path.name, (tmp_path / "d" / "file").exists()))
-        )
+
+        def note(path: Path) -> None:
+            synced.append((path.name, (tmp_path / "d" / "file").exists()))
+
+        monkeypatch.setattr(downloading, "sync", note)
         web.pages["/file"] = Page(DATA)
         get(web, tmp_path / "d" / "file")
         assert synced == [("file.partial", False), ("d", True)]
