@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rela import _files
-from rela._files import ending_of, naming, new_folder, replace_folder, write_text
+from rela._files import ending_of, naming, new_file, new_folder, replace_folder, write_text
 
 
 def names(folder: Path) -> list[str]:
@@ -45,6 +45,23 @@ class TestText:
         with pytest.raises(UnicodeEncodeError):
             write_text(tmp_path / "a.txt", "\ud800")
         assert names(tmp_path) == []
+
+
+class TestFile:
+    def test_gets_its_name_at_the_end(self, tmp_path: Path) -> None:
+        with new_file(tmp_path / "a.txt") as file:
+            file.write("1\n")
+            assert not (tmp_path / "a.txt").exists()
+        assert (tmp_path / "a.txt").read_bytes() == b"1\n"
+        with pytest.raises(KeyboardInterrupt), new_file(tmp_path / "a.txt"):
+            raise KeyboardInterrupt
+        assert (tmp_path / "a.txt").read_bytes() == b"1\n"
+        assert names(tmp_path) == ["a.txt"]
+
+    def test_errors_of_others_keep_their_name(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError) as caught, new_file(tmp_path / "a.txt"):
+            (tmp_path / "none").read_bytes()
+        assert caught.value.filename == str(tmp_path / "none")
 
 
 def test_naming_keeps_the_kind_of_error(tmp_path: Path) -> None:
@@ -98,7 +115,15 @@ class TestFolder:
 
 @pytest.mark.parametrize(
     ("path", "ending"),
-    [("a/train.en", "en"), ("train.de.gz", "de"), ("x.tsv.zst", "tsv"), ("text", ""), ("-", ""), ("a.en/b.xz", "")],
+    [
+        ("a/train.en", "en"),
+        ("train.de.gz", "de"),
+        ("x.tsv.ZST", "tsv"),
+        ("x.tsv.GZ", "tsv"),
+        ("text", ""),
+        ("-", ""),
+        ("a.en/b.xz", ""),
+    ],
 )
 def test_endings(path: str, ending: str) -> None:
     assert ending_of(path) == ending

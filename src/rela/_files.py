@@ -8,19 +8,37 @@ import os
 import shutil
 from collections.abc import Generator
 from pathlib import Path
+from typing import Final, TextIO
+
+PACKINGS: Final = (".gz", ".xz", ".zst")
+"""The endings of packed text that can be read, in small letters: compare them so."""
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a file, whole or not at all."""
+    with new_file(path) as file, naming(path):
+        file.write(text)
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Generator[TextIO]:
+    """A text file to write, which gets its name when all of it is on disk. One that is there is replaced.
+
+    Errors name the user's file, not ours; those of writing do so under `naming`.
+    """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with naming(path):
+        file = partial.open("w", encoding="utf-8", newline="\n")
     try:
-        with naming(path):  # the user's file, not ours
-            with partial.open("w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
+        yield file
+        with naming(path):
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
             partial.replace(path)
     finally:
+        with contextlib.suppress(OSError):
+            file.close()
         with contextlib.suppress(OSError):
             partial.unlink()
 
@@ -47,7 +65,7 @@ def new_folder(path: Path) -> Generator[Path]:
     """A folder to fill, which gets its name when everything in it is on disk. One that is there is replaced."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
-    _remove(partial)
+    remove(partial)
     partial.mkdir()
     try:
         yield partial
@@ -61,14 +79,14 @@ def new_folder(path: Path) -> Generator[Path]:
 def sync_folder(folder: Path) -> None:
     """Wait until a folder's files are on disk."""
     for file in folder.iterdir():
-        _sync(file)
-    _sync(folder)
+        sync(file)
+    sync(folder)
 
 
 def replace_folder(folder: Path, path: Path) -> None:
     """Give a folder its name, in place of whatever has it. At any moment there is a whole one, or none."""
     old = path.with_name(f".{path.name}.old")
-    _remove(old)
+    remove(old)
     if not os.path.lexists(path):
         folder.replace(path)
     else:
@@ -78,11 +96,11 @@ def replace_folder(folder: Path, path: Path) -> None:
         except OSError:
             old.replace(path)  # what was there stays there
             raise
-    _sync(path.parent)
-    _remove(old)
+    sync(path.parent)
+    remove(old)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
     """Remove a folder, or a file or link; a rest that cannot be removed is no reason to fail."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
@@ -91,7 +109,8 @@ def _remove(path: Path) -> None:
             path.unlink()
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Wait until a file is on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -102,6 +121,6 @@ def _sync(path: Path) -> None:
 def ending_of(path: str | Path) -> str:
     """The ending of a file's name without its point, that of a packing not counted: en for train.en.gz."""
     name = Path(path).name
-    for packed in (".gz", ".xz", ".zst"):
-        name = name.removesuffix(packed)
+    if name.lower().endswith(PACKINGS):
+        name = Path(name).stem
     return Path(name).suffix[1:]

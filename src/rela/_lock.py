@@ -27,12 +27,18 @@ def take(descriptor: int, refusal: str) -> bool:
 
     Returns False where there are no locks.
     """
+    try:
+        return _lock(descriptor, wait=False)
+    except BlockingIOError:
+        raise BlockingIOError(refusal) from None
+
+
+def _lock(descriptor: int, *, wait: bool) -> bool:
+    """Returns False where there are no locks."""
     if fcntl is None:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise BlockingIOError(refusal) from None
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in _UNSUPPORTED:
             return False
@@ -44,26 +50,29 @@ def take(descriptor: int, refusal: str) -> bool:
 def waiting(path: Path) -> Generator[None]:
     """Hold a lock file; waits while another process holds it."""
     with path.open("ab") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        _lock(file.fileno(), wait=True)
         yield
 
 
 class FolderLock:
-    """A hold on a folder, without a file in it."""
+    """A hold on a folder, without a file in it. Whoever comes second gets a BlockingIOError with the text ``refusal``.
 
-    def __init__(self, folder: Path) -> None:
+    Unless told otherwise, it speaks of a run that is being trained.
+    """
+
+    def __init__(self, folder: Path, refusal: str | None = None) -> None:
         self._release = None
         if fcntl is None:  # such systems do not open folders either
             return
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        if refusal is None:
+            refusal = (
+                f"{folder}: expected a run that nobody trains, got one that another process is training now; wait for "
+                "it, or stop it first"
+            )
+        self._descriptor = descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         release = weakref.finalize(self, os.close, descriptor)
         try:
-            held = take(
-                descriptor,
-                f"{folder}: expected a run that nobody trains, got one that another process is training now; wait for "
-                "it, or stop it first",
-            )
+            held = take(descriptor, refusal)
         except OSError:
             release()
             raise
@@ -76,6 +85,15 @@ class FolderLock:
     def is_held(self) -> bool:
         """False on systems without such locks, and after the release."""
         return self._release is not None and self._release.alive
+
+    def is_at(self, folder: Path) -> bool:
+        """Whether the folder still has this name; it may have lost it before it was locked. True without locks."""
+        if not self.is_held:
+            return True
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), folder.stat())
+        except FileNotFoundError:
+            return False
 
     def release(self) -> None:
         """Let the next one in."""

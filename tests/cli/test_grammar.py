@@ -25,7 +25,8 @@ def test_files_with_gold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     for links, source, target in zip(files["test.sure"], files["test.tags.en"], files["test.tags.de"], strict=True):
         for link in links.split():
             i, j = map(int, link.split("-"))
-            assert (i, j) < (len(source.split()), len(target.split()))
+            assert i < len(source.split())
+            assert j < len(target.split())
 
 
 def test_the_seed_is_that_of_training(tmp_path: Path) -> None:
@@ -33,6 +34,25 @@ def test_the_seed_is_that_of_training(tmp_path: Path) -> None:
         assert grammar(str(tmp_path / seed), "--count", "train=20", "--count", "dev=20", "--seed", seed) == 0
     files = [{path.name: path.read_text() for path in (tmp_path / seed).iterdir()} for seed in ("1", "2")]
     assert sorted(name for name in files[0] if files[0][name] != files[1][name]) == ["train.de", "train.en"]
+
+
+def test_files_that_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "test.sure").write_text("mine", encoding="utf-8")
+    counts = ("--count", "dev=5", "--count", "test=5")
+    assert grammar(str(tmp_path), *counts) == 1
+    assert capsys.readouterr().err == (
+        f"rela: error: {tmp_path}/test.sure: there is something already; name another folder, or say --overwrite\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["test.sure"]
+    assert (tmp_path / "test.sure").read_text(encoding="utf-8") == "mine"
+    assert grammar(str(tmp_path), *counts, "--overwrite") == 0
+    assert len((tmp_path / "test.sure").read_text(encoding="utf-8").splitlines()) == 5
+
+
+def test_a_split_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert grammar(str(tmp_path / "corpus"), "--count", "dev=5", "--count", "dev=6") == 2
+    assert "--count: expected each split once, got dev twice; give one number for it" in capsys.readouterr().err
+    assert not (tmp_path / "corpus").exists()
 
 
 @pytest.mark.parametrize(

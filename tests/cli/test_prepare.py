@@ -20,7 +20,7 @@ from tests.cli.preparing import ENGLISH, FAILURES, FILES, GERMAN, LANGUAGES, WRO
 from rela.cli._app import run
 from rela.cli._commands import COMMANDS, GROUPS
 from rela.text import prepare as preparing
-from rela.text.download import DownloadError
+from rela.text.download import DownloadError, Remote
 from rela.text.store import Store
 
 
@@ -218,6 +218,56 @@ class TestCorpus:
         os.close(primary)
         assert process.returncode == 0
         assert b"store: 279 pieces in the vocabulary" in shown
+
+    def test_no_training_text_for_the_vocabulary_of_another_store(self, data: Path) -> None:
+        assert command("one", *FILES) == 0
+        for language in ("en", "de"):
+            (data / "multi30k" / f"train.{language}").unlink()
+        assert command("two", "--corpus", "multi30k-en-de", "--splits", "test", "--tokenizer-of", "one") == 0
+        assert Store.open("two").splits == ["test"]
+        assert texts("two", "test") == (ENGLISH, GERMAN)
+
+    @pytest.mark.parametrize(
+        ("out", "more", "code", "message"),
+        [
+            ("train.en", (), 1, "train.en: there is something already; name another folder, or say --overwrite"),
+            ("train.en", ("--overwrite",), 1, "train.en: expected a store to overwrite, got something else"),
+            ("store", ("--tokenizer-of", "data"), 1, "data: expected tokenizer.json, or tokenizer.source.json and"),
+            ("store", ("--splits", "tset"), 2, "--splits: expected some of train, dev, test, "),
+        ],
+    )
+    def test_what_is_wrong_anyway_is_said_before_anything_is_fetched(
+        self,
+        out: str,
+        more: tuple[str, ...],
+        code: int,
+        message: str,
+        data: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        monkeypatch.setattr("rela.text.corpora.fetch", None)
+        assert command(out, "--corpus", "multi30k-en-de", *more) == code
+        assert message in capsys.readouterr().err
+
+    def test_the_terms_of_what_is_fetched(
+        self, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def download(remote: Remote, path: Path, **_: object) -> Path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(gzip.compress(b"text\n"))
+            return path
+
+        monkeypatch.setattr("rela.text.corpora.download", download)
+        arguments = ("--corpus", "multi30k-en-de", "--splits", "dev", "--merges", "5")
+        assert command("local", *arguments) == 0
+        assert "note: " not in capsys.readouterr().out
+        monkeypatch.delenv("RELA_DATA")
+        assert command("fetched", *arguments) == 0
+        note = "note: multi30k-en-de was fetched from the web: Multi30k, task 1: 29,000 image captions, English and de"
+        shown = capsys.readouterr().out
+        assert note in shown
+        assert "terms: research use; captions of Flickr30k: github.com/multi30k/dataset\n" in shown
 
     def test_no_network_is_one_line(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         def none(*_: object, **__: object) -> None:

@@ -39,11 +39,11 @@ def random_split(count: int, *, seed: int = 1) -> Split:
 def write_store(folder: Path, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]) -> Store:
     """A store with one split, train."""
     folder.mkdir()
-    entry = {"pairs": len(source)}
+    entry: dict[str, int | str] = {"pairs": len(source)}
     for side, ids in zip(SIDES, (source, target), strict=True):
         with SentenceWriter(folder, "train", side, "<u2") as writer:
             writer.write(ids)
-        entry[f"{side}_tokens"] = writer.num_tokens
+        entry |= {f"{side}_tokens": writer.num_tokens, f"{side}_sha256": writer.sha256}
     subwords = Subwords.train([], 0)
     (folder / "tokenizer.json").write_text(subwords.to_json(), encoding="utf-8")
     description = {

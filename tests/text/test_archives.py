@@ -12,6 +12,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rela.text import archives
 from rela.text.archives import unpack
 
 FILES = {"training/x.de": b"eins\n", "training/x.en": b"one\n", "README": b"read me\n"}
@@ -95,11 +96,14 @@ class TestKinds:
             with pytest.raises(ValueError, match="damaged"):
                 unpack(path, tmp_path / "out", members=["training/x.de"])
 
-    def test_too_large(self, tmp_path: Path, name: str):
-        with pytest.raises(ValueError, match="expected at most 12 bytes when unpacked"):
-            unpack(self.archive(tmp_path, name), tmp_path / "out", max_bytes=12)
-        assert not (tmp_path / "out").exists()
-        unpack(tmp_path / name, tmp_path / "out", max_bytes=sum(map(len, FILES.values())))
+    def test_too_large(self, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(archives, "_RATIO", 0)
+        monkeypatch.setattr(archives, "_FREE_BYTES", 12)
+        with pytest.raises(ValueError, match=r"expected at most 12 bytes when unpacked, got more; .* do not trust"):
+            unpack(self.archive(tmp_path, name), tmp_path / "out")
+        assert [child.name for child in tmp_path.iterdir()] == [name]
+        monkeypatch.setattr(archives, "_FREE_BYTES", sum(map(len, FILES.values())))
+        unpack(tmp_path / name, tmp_path / "out")
 
     @pytest.mark.parametrize("bad", ["../x", "/tmp/x", "a/../../x", "a\\b", "C:x"])
     def test_paths_that_lead_outside(self, tmp_path: Path, name: str, bad: str):
@@ -163,7 +167,7 @@ def test_a_single_file(tmp_path: Path):
 
 def test_what_is_no_archive(tmp_path: Path):
     (tmp_path / "x.rar").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"expected a name with \.tar"):
+    with pytest.raises(ValueError, match=r"expected a name with one of \.tar, \.tgz"):
         unpack(tmp_path / "x.rar", tmp_path / "out")
 
 
@@ -171,6 +175,12 @@ def test_a_folder_that_exists_is_left_alone(tmp_path: Path):
     (tmp_path / "out").mkdir()
     with pytest.raises(FileExistsError, match="remove it first"):
         unpack(write(tmp_path, "a.zip", FILES), tmp_path / "out")
+
+
+def test_the_rest_of_a_killed_process_is_removed(tmp_path: Path):
+    (tmp_path / ".out.partial" / "training").mkdir(parents=True)
+    unpack(write(tmp_path, "a.zip", FILES), tmp_path / "out")
+    assert sorted(child.name for child in tmp_path.iterdir()) == ["a.zip", "out"]
 
 
 @given(

@@ -3,22 +3,19 @@
 import gzip
 import io
 import re
-import sys
+import shutil
 import tarfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import NamedTuple
 
 import pytest
 from tests.text.web import Page, Web
 
 from rela.text import corpora
-from rela.text.corpora import LocalCorpus, cache_folder, fetch
-from rela.text.corpus import Corpus, Part, Selection, Side
+from rela.text.corpora import cache_folder, fetch
+from rela.text.corpus import Corpus, Part, Side
 from rela.text.download import DownloadError, Remote
-from rela.text.forms import write_part
+from rela.text.grammar import DEFAULT_COUNTS, generate
 from rela.text.problems import ReadReport
 from rela.text.readers import PairSource, read_pairs
 from rela.text.registry import CORPORA, find_corpus
@@ -136,15 +133,15 @@ class TestLocal:
         assert pairs(local.splits["test"]) == [("test_2016_flickr English", "test_2016_flickr deutsch")]
         assert local.notes == ()
 
-    @pytest.mark.parametrize("local", [("multi30k-de-en", False), ("multi30k-en-de", True)])
-    def test_the_other_way_round(self, data: Path, local: tuple[str, bool]):
-        found = fetch(local[0], splits=["train"], reverse=local[1])
+    def test_the_other_way_round(self, data: Path):
+        found = fetch("multi30k-de-en", splits=["train"])
         assert pairs(found.splits["train"]) == [("train deutsch", "train English")]
         assert (found.name, found.source_language, found.target_language) == ("multi30k-de-en", "de", "en")
 
-    def test_packed_files(self, data: Path):
+    @pytest.mark.parametrize("ending", ["gz", "GZ"])
+    def test_packed_files(self, data: Path, ending: str):
         (data / "multi30k" / "train.en").unlink()
-        (data / "multi30k" / "train.en.gz").write_bytes(gzip.compress(b"packed\n"))
+        (data / "multi30k" / f"train.en.{ending}").write_bytes(gzip.compress(b"packed\n"))
         assert pairs(fetch("multi30k-en-de", splits=["train"]).splits["train"]) == [("packed", "train deutsch")]
 
     def test_the_folder_of_europarl(self, tmp_path: Path):
@@ -160,6 +157,7 @@ class TestLocal:
         local = fetch("made-en-de", splits=["train"])
         assert len(pairs(local.splits["train"])) == 4
         assert re.search(r"data has no made/train\.\* of both languages: train is taken from", local.notes[0])
+        assert local.notes[1] == "made-en-de was fetched from the web: made by the tests; terms: none"
 
     def test_unknown_splits(self):
         with pytest.raises(ValueError, match=r"multi30k-en-cs: expected splits among train, dev, test, got tset"):
@@ -218,8 +216,10 @@ class TestFetched:
 
     def test_a_second_time_from_the_cache(self, web: Web, tmp_path: Path):
         first = fetch("made-en-de")
+        assert first.notes == ("made-en-de was fetched from the web: made by the tests; terms: none",)
         web.pages.clear()
-        assert fetch("made-en-de") == first
+        again = fetch("made-en-de")
+        assert (again.splits, again.notes) == (first.splits, ())
         swapped = fetch("made-de-en").splits
         assert pairs(swapped["test"]) == [("5", "five")]
         assert [path.name for path in (tmp_path / "cache" / "corpora").iterdir()] == ["made-en-de"]
@@ -244,6 +244,33 @@ class TestFetched:
         assert [path.name for path in home.iterdir()] == ["train.lock"]
         web.pages["/b.de.gz"] = page
         assert len(pairs(fetch("made-en-de", splits=["train"]).splits["train"])) == 4
+
+    def test_a_killed_one_leaves_nothing_for_good(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        class KilledError(BaseException):
+            pass
+
+        def killed(*_: object, **__: object) -> None:
+            raise KilledError
+
+        home = tmp_path / "cache" / "corpora" / "made-en-de"
+        with monkeypatch.context() as context:
+            context.setattr(corpora, "write_part", killed)
+            context.setattr("shutil.rmtree", lambda *_, **__: None)  # pyright: ignore[reportUnknownLambdaType]
+            with pytest.raises(KilledError):
+                fetch("made-en-de", splits=["train"])
+        (rest,) = (path for path in home.iterdir() if path.is_dir())
+        assert re.fullmatch(r"\.train-\w{8}\.partial", rest.name)
+        folder = Path(fetch("made-en-de", splits=["train"]).splits["train"][0].path).parent
+        assert [path for path in home.iterdir() if path.is_dir()] == [folder]
+        assert all(path.is_file() for path in folder.iterdir())
+
+    def test_the_files_are_on_disk_before_the_folder_has_its_name(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        synced: list[str] = []
+        monkeypatch.setattr("rela._files.sync", lambda path: synced.append(path.name))  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType, reportUnknownArgumentType]
+        fetch("made-en-de", splits=["test"])
+        assert {"1-t.en", "1-t.de"} <= set(synced)
 
     def test_an_archive_that_has_changed(self, web: Web):
         web.pages["/train.tgz"] = Page(tgz({"in/a.en": b"one\n"}))
@@ -294,61 +321,36 @@ def test_every_entry_of_the_registry_can_be_built(name: str, tmp_path: Path, mon
         assert next(read_pairs(source, report=ReadReport(), strict=True))
 
 
-class TestForms:
-    def test_selection(self, tmp_path: Path):
-        lengths = [5, 5, 1, 2, 3, 6, 7, 4, 4, 4]
-        (tmp_path / "x.de").write_text("".join(f"{'w ' * length}\n" for length in lengths))
-        (tmp_path / "x.en").write_text("".join(f"line {number}\n" for number in range(10)))
-        files = {"de": tmp_path / "x.de", "en": tmp_path / "x.en"}
-        part = Part(name="x", sides={}, selection=Selection(start=1, stop=-2, words=(2, 6)))
-        write_part(part, files, tmp_path / "out")
-        assert (tmp_path / "out.en").read_text() == "line 1\nline 3\nline 4\nline 5\nline 7\n"
-        assert (tmp_path / "out.de").read_text().startswith("w w w w w \nw w \n")
-
-    def test_selection_of_unequal_files(self, tmp_path: Path):
-        (tmp_path / "x.de").write_text("a\n")
-        (tmp_path / "x.en").write_text("a\nb\n")
-        part = Part(name="x", sides={}, selection=Selection())
-        with pytest.raises(ValueError, match=r"expected as many lines in both, got 1 in .* and 2 in"):
-            write_part(part, {"de": tmp_path / "x.de", "en": tmp_path / "x.en"}, tmp_path / "out")
-
-    def test_test_sets_of_unequal_length(self, tmp_path: Path):
-        (tmp_path / "x.de").write_text("<seg>a</seg>")
-        (tmp_path / "x.en").write_text("<seg>a</seg><seg>b</seg>")
-        part = Part(name="x", sides={}, form="sgm")
-        with pytest.raises(ValueError, match=r"expected as many segments on both sides, got 1 in .*x\.de, 2 in"):
-            write_part(part, {"de": tmp_path / "x.de", "en": tmp_path / "x.en"}, tmp_path / "out")
-
-    def test_titles_without_a_partner_are_counted_when_read(self, tmp_path: Path):
-        (tmp_path / "titles").write_text("yksi ||| one\nalone\n")
-        files = {"fi": tmp_path / "titles", "en": tmp_path / "titles"}
-        write_part(Part(name="x", sides={}, form="titles"), files, tmp_path / "out")
-        report = ReadReport()
-        found = list(read_pairs(PairSource.files(tmp_path / "out.fi", tmp_path / "out.en"), report=report))
-        assert [(pair.source, pair.target) for pair in found] == [("yksi", "one")]
-        assert report.counts == {"empty-target": 1}
-
-
 class TestGrammar:
-    class Made(NamedTuple):
-        source: str
-        target: str
+    @pytest.fixture(autouse=True)
+    def small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(DEFAULT_COUNTS, "dev", 5)
 
-    def test_is_generated_into_the_cache(self, monkeypatch: pytest.MonkeyPatch):
-        """With a stand-in for the generator."""
-        calls: list[tuple[str, int, int]] = []
+    def test_is_generated_into_the_cache_with_its_gold_files(self):
+        local = fetch("grammar", splits=["dev"])
+        assert pairs(local.splits["dev"]) == [(pair.source, pair.target) for pair in generate("dev", count=5)]
+        folder = Path(local.splits["dev"][0].path).parent
+        gold = ("en", "de", "sure", "possible", "tags.en", "tags.de")
+        assert {path.name for path in folder.iterdir()} == {f"dev.{ending}" for ending in gold}
+        assert local.notes == ()
 
-        def generate(split: str, *, seed: int, count: int) -> Iterator[TestGrammar.Made]:
-            calls.append((split, seed, count))
-            yield TestGrammar.Made("the house", "das Haus")
+    def test_is_generated_once(self, monkeypatch: pytest.MonkeyPatch):
+        first = fetch("grammar", splits=["dev"])
+        monkeypatch.setattr("rela.text.grammar.write_corpus", None)
+        assert fetch("grammar", splits=["dev"]) == first
 
-        module = ModuleType("rela.text.grammar")
-        module.generate = generate  # pyright: ignore[reportAttributeAccessIssue]
-        monkeypatch.setitem(sys.modules, "rela.text.grammar", module)
-        local: LocalCorpus = fetch("grammar", splits=["dev"])
-        assert pairs(local.splits["dev"]) == [("the house", "das Haus")]
-        assert pairs(fetch("grammar", splits=["dev"], reverse=True).splits["dev"]) == [("das Haus", "the house")]
-        assert calls == [("dev", corpora.GRAMMAR_SEED, corpora.GRAMMAR_SIZES["dev"])]
+    def test_another_grammar_makes_another_corpus(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+        """It is known by its source: a version may have several, while it is worked on."""
+        first = fetch("grammar", splits=["dev"])
+        shutil.copytree(Path(corpora.__file__).parent / "grammar", tmp_path / "text" / "grammar")
+        digest = corpora._grammar_digest.__wrapped__  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(corpora.resources, "files", lambda _package: tmp_path / "text")  # pyright: ignore[reportUnknownLambdaType]
+        assert digest() == corpora._grammar_digest()  # pyright: ignore[reportPrivateUsage]
+        with (tmp_path / "text" / "grammar" / "nouns.py").open("a") as file:
+            file.write("# changed")
+        assert digest() != corpora._grammar_digest()  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(corpora, "_grammar_digest", digest)
+        assert fetch("grammar", splits=["dev"]).splits != first.splits
 
 
 class TestCacheFolder:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.text.web import Page, Web
 
+from rela.text import download as downloading
 from rela.text.download import DownloadError, Remote, download
 
 DATA = os.urandom(1_000_000)
@@ -36,7 +37,9 @@ class TestWhole:
 
         path = get(web, tmp_path / "new" / "file.tgz", progress=note, checksum=SHA256)
         assert path.read_bytes() == DATA
-        assert leftovers(path.parent) == ["file.tgz"]
+        assert leftovers(path.parent) == ["file.tgz", "file.tgz.whole"]
+        facts = {"size": len(DATA), "sha256": SHA256.removeprefix("sha256:")}
+        assert json.loads((path.parent / "file.tgz.whole").read_text()) == facts
         assert seen[0] == (0, len(DATA))
         assert seen[-1] == (len(DATA), len(DATA))
         assert [done for done, _ in seen] == sorted(done for done, _ in seen)
@@ -51,6 +54,31 @@ class TestWhole:
         web.pages["/file"] = Page(DATA)
         (tmp_path / "file").write_bytes(b"half")
         assert get(web, tmp_path / "file", size=len(DATA)).read_bytes() == DATA
+
+    @pytest.mark.parametrize("known", [{}, {"checksum": SHA256}])
+    def test_a_file_that_was_cut_later_is_fetched_anew(self, web: Web, tmp_path: Path, known: dict[str, str]):
+        web.pages["/file"] = Page(DATA)
+        get(web, tmp_path / "file", **known)
+        assert get(web, tmp_path / "file", **known).read_bytes() == DATA
+        assert len(web.requests) == 1
+        os.truncate(tmp_path / "file", 500_000)
+        assert get(web, tmp_path / "file", **known).read_bytes() == DATA
+
+    def test_nothing_beside_a_file_of_known_size(self, web: Web, tmp_path: Path):
+        web.pages["/file"] = Page(DATA)
+        get(web, tmp_path / "file", size=len(DATA))
+        assert leftovers(tmp_path) == ["file"]
+
+    def test_is_on_disk_before_it_has_its_name(self, web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        synced: list[tuple[str, bool]] = []
+
+        def note(path: Path) -> None:
+            synced.append((path.name, (tmp_path / "d" / "file").exists()))
+
+        monkeypatch.setattr(downloading, "sync", note)
+        web.pages["/file"] = Page(DATA)
+        get(web, tmp_path / "d" / "file")
+        assert synced == [("file.partial", False), ("d", True)]
 
     def test_redirect(self, web: Web, tmp_path: Path):
         web.pages["/file"] = Page(b"", redirect=web.url("/elsewhere"))
@@ -109,6 +137,24 @@ class TestBroken:
         web.pages["/file"] = Page(DATA)
         assert get(web, tmp_path / "file").read_bytes() == DATA
         assert web.ranges() == [None, "bytes=300000-", "bytes=300000-"]
+
+    def test_killed_before_the_new_version_is_noted(self, web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        web.pages["/file"] = Page(DATA[::-1], etag='"v0"', breaks=[300_000, 0])
+        with pytest.raises(DownloadError):
+            get(web, tmp_path / "file", num_retries=0)
+        web.pages["/file"] = Page(DATA)
+        seen: list[int] = []
+
+        def killed(path: Path, text: str) -> None:
+            seen.append((tmp_path / "file.partial").stat().st_size)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as context:
+            context.setattr("rela.text.download.write_text", killed)
+            with pytest.raises(KeyboardInterrupt):
+                get(web, tmp_path / "file")
+        assert seen == [0]
+        assert get(web, tmp_path / "file").read_bytes() == DATA
 
     def test_without_tag_or_checksum_nothing_is_added_to_a_partial_file(self, web: Web, tmp_path: Path):
         web.pages["/file"] = Page(DATA, etag=None, breaks=[300_000])
@@ -215,13 +261,22 @@ class TestAnswers:
 
 class TestMachine:
     def test_a_full_disk(self, web: Web, tmp_path: Path):
-        def fill(done: int, total: int | None) -> None:
+        web.pages["/file"] = Page(DATA)
+        (tmp_path / "file.partial").symlink_to("/dev/full")
+        with pytest.raises(DownloadError, match="got a full disk; make room"):
+            get(web, tmp_path / "file")
+        assert len(web.requests) == 1
+
+    @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), ConnectionResetError(), BrokenPipeError()])
+    def test_errors_of_the_progress_are_not_those_of_the_download(self, web: Web, tmp_path: Path, error: OSError):
+        def fail(done: int, total: int | None) -> None:
             if done > 400_000:
-                raise OSError(errno.ENOSPC, "No space left on device")
+                raise error
 
         web.pages["/file"] = Page(DATA)
-        with pytest.raises(DownloadError, match="got a full disk; make room"):
-            get(web, tmp_path / "file", progress=fill)
+        with pytest.raises(type(error)) as caught:
+            get(web, tmp_path / "file", progress=fail)
+        assert caught.value is error
         assert (tmp_path / "file.partial").stat().st_size > 400_000
         assert len(web.requests) == 1
 

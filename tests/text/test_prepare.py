@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from tests.text.stores import ENGLISH, GERMAN, contents, store_files, write_pair
 
+from rela._lock import FolderLock
 from rela.text import prepare as preparing
+from rela.text import unfinished
 from rela.text.prepare import Prepared, PrepareOptions, prepare
 from rela.text.readers import PairSource
 from rela.text.store import Store, Tokenizers
@@ -61,6 +63,15 @@ class TestStore:
             assert set(contents(out)) == store_files("train", "dev")
         else:
             assert store.tokenizers().source.encode("house") != store.tokenizers().target.encode("house")
+
+    def test_the_same_text_has_the_same_identity(self, tmp_path: Path, text: Any) -> None:
+        run(text, tmp_path / "one")
+        run(text, tmp_path / "two", PrepareOptions(merges=60, max_chars=5000))
+        identity = Store.open(tmp_path / "one").identity()
+        assert Store.open(tmp_path / "two").identity() == identity
+        text["train"] = [write_pair(tmp_path, "shuffled", ENGLISH[::-1], GERMAN[::-1])]
+        run(text, tmp_path / "three", tokenizers=Tokenizers.load(tmp_path / "one"))
+        assert Store.open(tmp_path / "three").identity() != identity
 
     def test_32k_merges_unless_told_otherwise(self) -> None:
         assert (PrepareOptions().merges, PrepareOptions().joint) == (32_000, True)
@@ -210,6 +221,53 @@ class TestOut:
         run(text, tmp_path / "store", progress=second)
         assert decoded(Store.open(tmp_path / "store"), "train") == (ENGLISH, GERMAN)
 
+    def test_a_second_one_while_the_first_ends(
+        self, tmp_path: Path, text: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """To wait for the disk takes seconds: in that time, too, the folder is that of the first."""
+        sync = preparing.sync_folder
+
+        def second(folder: Path) -> None:
+            with pytest.raises(BlockingIOError, match="expected no other process to write here"):
+                run(text, tmp_path / "store")
+            sync(folder)
+
+        monkeypatch.setattr(preparing, "sync_folder", second)
+        run(text, tmp_path / "store")
+        assert set(contents(tmp_path / "store")) == store_files("train", "dev")
+        assert not list(tmp_path.glob(".*"))
+
+    def test_a_first_one_that_ends_before_the_second_begins(
+        self, tmp_path: Path, text: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fingerprints: Any = unfinished._fingerprints  # pyright: ignore[reportPrivateUsage]
+
+        def first(sources: Any) -> Any:
+            monkeypatch.setattr(unfinished, "_fingerprints", fingerprints)
+            run(text, tmp_path / "store")
+            return fingerprints(sources)
+
+        monkeypatch.setattr(unfinished, "_fingerprints", first)
+        with pytest.raises(FileExistsError, match="there is something already"):
+            run(text, tmp_path / "store", PrepareOptions(merges=5))
+        assert Store.open(tmp_path / "store").tokenizers().source.num_merges > 5
+        assert not list(tmp_path.glob(".*"))
+
+    def test_a_folder_that_gets_its_name_while_the_second_locks_it(
+        self, tmp_path: Path, text: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Late(FolderLock):
+            def __init__(self, folder: Path, refusal: str) -> None:
+                super().__init__(folder, refusal)
+                monkeypatch.setattr(unfinished, "FolderLock", FolderLock)
+                (folder / "theirs").touch()
+                folder.rename(tmp_path / "theirs")
+
+        monkeypatch.setattr(unfinished, "FolderLock", Late)
+        run(text, tmp_path / "store")
+        assert set(contents(tmp_path / "theirs")) == {"theirs"}
+        assert set(contents(tmp_path / "store")) == store_files("train", "dev")
+
 
 class TestResume:
     def cut_after(self, calls: int, seen: list[str] | None = None) -> Callable[[str, int], None]:
@@ -277,7 +335,12 @@ class TestResume:
             subwords = Subwords.train(["other"], 3)
             tokenizers = Tokenizers(subwords, subwords)
         seen: list[str] = []
-        prepare(text, languages, tmp_path / "store", options, tokenizers=tokenizers, progress=self.cut_after(99, seen))
+        before = contents(tmp_path / ".store.partial")
+        with pytest.warns(UserWarning, match=r"\.store\.partial has what was .* kept as \.store\.partial\.old"):
+            prepare(
+                text, languages, tmp_path / "store", options, tokenizers=tokenizers, progress=self.cut_after(99, seen)
+            )
+        assert contents(tmp_path / ".store.partial.old") == before
         assert seen[0] == ("encoding train" if change == "tokenizers" else "choosing pairs to learn from")
         prepare(text, languages, tmp_path / "whole", options, tokenizers=tokenizers)
         assert contents(tmp_path / "store") == contents(tmp_path / "whole")

@@ -10,6 +10,7 @@ import pytest
 from tests.text.stores import ENGLISH, GERMAN, write_pair
 
 from rela.text.prepare import PrepareOptions, prepare
+from rela.text.readers import PairSource
 from rela.text.store import Store
 
 FULL_DISK = """
@@ -24,7 +25,7 @@ prepare({"train": [PairSource.files("train.en", "train.de")]}, ("en", "de"), Pat
 
 
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = write_pair(tmp_path, "train", ENGLISH * 200, GERMAN * 200)
+    write_pair(tmp_path, "train", ENGLISH * 200, GERMAN * 200)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(Path(path).resolve()) for path in sys.path if path))
     partial = tmp_path / ".store.partial"
     kept = f"; {partial} has what was done, and the same command goes on from there"
@@ -39,6 +40,8 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert done.stderr.splitlines()[-1].endswith(f"File too large{remedy}: '{partial}/{file}'")
         assert partial.exists() == bool(remedy)
         assert not (tmp_path / "store").exists()
+    monkeypatch.chdir(tmp_path)
+    source = PairSource.files("train.en", "train.de")
     prepare({"train": [source]}, ("en", "de"), tmp_path / "store", PrepareOptions(merges=60))
     assert len(Store.open(tmp_path / "store").split("train")) == 200 * len(ENGLISH)
     assert not (tmp_path / ".store.partial").exists()

@@ -1,5 +1,6 @@
 """The token store: what goes in comes out, whatever is damaged is named."""
 
+import hashlib
 import itertools
 import json
 import os
@@ -51,6 +52,46 @@ def test_no_sentence_is_made_up(store: Store) -> None:
 def test_the_arrays_cannot_be_changed(store: Store) -> None:
     with pytest.raises(ValueError, match="read-only"):
         store.split("train").source.tokens[0] = 1
+
+
+class TestIdentity:
+    def test_the_content_decides(self, tmp_path: Path, store: Store) -> None:
+        same = write_store(tmp_path / "same", SOURCE, TARGET)
+        same.description.update(rela_version="99", learned_from_pairs=None, options={"strict": True})
+        assert same.identity() == store.identity()
+        for name, source, target in (
+            ("shuffled", [SOURCE[2], SOURCE[1], SOURCE[0]], [TARGET[2], TARGET[1], TARGET[0]]),
+            ("other-ids", [[5, 6, 9], [], [8]], TARGET),
+            ("other-ends", [[5, 6], [7], [8]], TARGET),
+            ("exchanged", TARGET, SOURCE),
+        ):
+            assert write_store(tmp_path / name, source, target).identity() != store.identity(), name
+
+    def test_so_does_the_vocabulary(self, tmp_path: Path, store: Store) -> None:
+        other = write_store(tmp_path / "other", SOURCE, TARGET)
+        subwords = Subwords.train(["a b a b"], 1)
+        (other.folder / "tokenizer.json").write_text(subwords.to_json(), encoding="utf-8")
+        other.description["vocabulary"] = {"source": subwords.size, "target": subwords.size}
+        assert other.identity() != store.identity()
+
+    def test_without_checksums_the_description_has_to_do(self, store: Store) -> None:
+        for side in ("source", "target"):
+            del store.description["splits"]["train"][f"{side}_sha256"]
+        (store.folder / DESCRIPTION_FILE).write_text(json.dumps(store.description), encoding="utf-8")
+        old = Store.open(store.folder)
+        facts = [old.description, old.tokenizers().files()]
+        assert old.identity() == hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        old.description["rela_version"] = "99"
+        assert old.identity() != store.identity()
+
+    def test_checksums_do_not_depend_on_chunks(self, tmp_path: Path) -> None:
+        sums: set[str] = set()
+        for size in (1, 2, 3):
+            with SentenceWriter(tmp_path, "a", "source", "<u2") as writer:
+                for start in range(0, 3, size):
+                    writer.write(SOURCE[start : start + size])
+            sums.add(writer.sha256)
+        assert len(sums) == 1
 
 
 @settings(max_examples=40)

@@ -20,6 +20,7 @@ def grammar(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides the training pairs; other splits are always the same.")] = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
     json_to: JsonOption = None,
 ) -> None:
     """Write sentence pairs of the built-in English-German grammar.
@@ -30,13 +31,23 @@ def grammar(
     from rela.cli._progress import CountProgress
     from rela.text.grammar import DEFAULT_COUNTS, write_corpus
 
-    wanted = dict(map(_read_count, counts)) if counts else DEFAULT_COUNTS
+    wanted = _read_counts(counts) if counts else DEFAULT_COUNTS
     console = console_for(json_to, goes_on=True)
     with CountProgress(console, "pairs") as progress, wrong_use("--count"):
-        written = write_corpus(out, counts=wanted, seed=seed, progress=progress.advance)
+        written = write_corpus(out, counts=wanted, seed=seed, overwrite=overwrite, progress=progress.advance)
     if json_to is not None:
         write_json({"folder": str(out), "pairs": written}, json_to)
     console.print(f"{out}: {', '.join(f'{count:,} pairs of {split}' for split, count in written.items())}")
+
+
+def _read_counts(texts: list[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for text in texts:
+        split, count = _read_count(text)
+        if split in counts:
+            raise typer.BadParameter(f"--count: expected each split once, got {split} twice; give one number for it")
+        counts[split] = count
+    return counts
 
 
 def _read_count(text: str) -> tuple[str, int]:

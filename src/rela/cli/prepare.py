@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from rela.text.prepare import Prepared
     from rela.text.readers import PairSource
+    from rela.text.store import Tokenizers
 
 
 def prepare(
@@ -45,7 +46,8 @@ def prepare(
         typer.Option(help="Keys of .jsonl files: source,target; translation.en goes down. Default: the languages."),
     ] = None,
     splits: Annotated[
-        str | None, typer.Option(help="Splits of --corpus to prepare, by commas; train is always one. Default: all.")
+        str | None,
+        typer.Option(help="Splits of --corpus, by commas; train is one, to learn from. Default: all."),
     ] = None,
     merges: Annotated[
         int | None, typer.Option(min=0, help="Merges of the byte-pair encoding. Default: 32,000.")
@@ -76,7 +78,6 @@ def prepare(
     """
     from rela.cli._progress import CountProgress
     from rela.text import prepare as preparing
-    from rela.text.store import Tokenizers
     from rela.text.unfinished import unfinished_folder
 
     if json_to == STDOUT:
@@ -88,11 +89,14 @@ def prepare(
         _refuse("--tokenizer-of, which learns nothing", learning)
     if (corpus is None) == (not pairs):
         raise typer.BadParameter("expected either --corpus NAME or --pairs SPLIT=FILE[,FILE]")
+    options = preparing.PrepareOptions(strict=strict, max_chars=max_chars, **learning)
     if corpus is not None:
         form = None if input_format == "auto" else input_format
         _refuse("--corpus", _given(source=source, target=target, format=form, columns=columns, keys=keys))
+        wanted = _wanted_splits(corpus, splits, None if tokenizer_of is not None else options.train_split)
+        tokenizers = _check_places(out, tokenizer_of, overwrite=overwrite)  # before anything is fetched in vain
         with told_when_stopped(lambda: "what was fetched stays, and the same command goes on from there"):
-            found = _from_corpus(corpus, splits, console)
+            found = _from_corpus(corpus, wanted, console)
     else:
         _refuse("--pairs", _given(splits=splits))
         if not source or not target:
@@ -100,9 +104,9 @@ def prepare(
         if source == target:
             warn(f"--source and --target are both {source}; is the text not to be translated into another language?")
         found = _from_pairs(pairs or [], (source, target), input_format, columns, keys)
-    options = preparing.PrepareOptions(strict=strict, max_chars=max_chars, **learning)
-    with wrong_use("--pairs" if corpus is None else "--corpus"):
-        preparing.check_splits(found.splits, None if tokenizer_of is not None else options.train_split)
+        with wrong_use("--pairs"):
+            preparing.check_splits(found.splits, None if tokenizer_of is not None else options.train_split)
+        tokenizers = _check_places(out, tokenizer_of, overwrite=overwrite)
     folder = unfinished_folder(out)
     with told_when_stopped(lambda: _how_to_go_on(folder)), CountProgress(console, "pairs") as progress:
         result = preparing.prepare(
@@ -110,7 +114,7 @@ def prepare(
             found.languages,
             out,
             options,
-            tokenizers=None if tokenizer_of is None else Tokenizers.load(tokenizer_of),
+            tokenizers=tokenizers,
             progress=progress.advance,
             overwrite=overwrite,
         )
@@ -173,16 +177,34 @@ def _learned(description: "dict[str, Any]") -> str:
     )
 
 
-def _from_corpus(name: str, splits: str | None, console: "Console") -> _Found:
-    from rela.cli._progress import CountProgress
-    from rela.text.corpora import fetch
+def _check_places(out: Path, tokenizer_of: Path | None, *, overwrite: bool) -> "Tokenizers | None":
+    """Refuse an OUT that is there, and a vocabulary that is none; gives the vocabulary."""
+    from rela.text.prepare import check_out
+    from rela.text.store import Tokenizers
+
+    check_out(out, overwrite=overwrite)
+    return None if tokenizer_of is None else Tokenizers.load(tokenizer_of)
+
+
+def _wanted_splits(name: str, splits: str | None, train_split: str | None) -> list[str]:
+    """The splits of a corpus that are asked for, and the one to learn from, if there is to be one."""
     from rela.text.registry import find_corpus
 
     with wrong_use("--corpus"):
         known = list(find_corpus(name).splits)
-    wanted = None if splits is None else list(dict.fromkeys(["train", *map(str.strip, splits.split(","))]))
-    if unknown := [split for split in wanted or () if split not in known]:
+    if splits is None:
+        return known
+    learned_from = [] if train_split is None else [train_split]
+    wanted = list(dict.fromkeys([*learned_from, *map(str.strip, splits.split(","))]))
+    if unknown := [split for split in wanted if split not in known]:
         raise typer.BadParameter(f"--splits: expected some of {', '.join(known)}, got {', '.join(map(repr, unknown))}")
+    return wanted
+
+
+def _from_corpus(name: str, wanted: list[str], console: "Console") -> _Found:
+    from rela.cli._progress import CountProgress
+    from rela.text.corpora import fetch
+
     with CountProgress(console, "bytes") as progress:
         local = fetch(name, splits=wanted, progress=progress.reach)
     for note in local.notes:

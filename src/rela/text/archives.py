@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import lzma
+import shutil
 import stat
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Collection, Generator
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
+from rela._files import PACKINGS, remove
 from rela.text.compression import is_packed, open_text
 
 _CHUNK: Final = 1 << 20
@@ -43,31 +44,30 @@ class _Entry:
     stream: IO[bytes] | None
 
 
-def unpack(
-    archive: Path, folder: Path, *, members: Collection[str] | None = None, max_bytes: int | None = None
-) -> list[Path]:
+def unpack(archive: Path, folder: Path, *, members: Collection[str] | None = None) -> list[Path]:
     """Unpacks an archive to a folder that does not exist yet, all or only ``members``; gives the files.
 
     Takes tar (plain or ``.gz``, ``.tgz``, ``.xz``, ``.zst``), zip, and single packed files, which lose their suffix.
     Raises ValueError, and leaves no folder, when the archive is damaged or lacks a member, or when an entry to be
     written has an absolute path or ``..``, is a link or a device, is there twice, or when all of them have more than
-    ``max_bytes`` (64 MiB and 50 times the size of the archive, if not given).
+    64 MiB and 50 times the size of the archive.
     """
     if folder.exists():
         raise FileExistsError(f"expected a folder to be made, got {folder}, which exists; remove it first")
-    if max_bytes is None:
+    partial = folder.with_name(f".{folder.name}.partial")
+    remove(partial)  # the rest of a process that was killed
+    partial.mkdir(parents=True)
+    try:
         max_bytes = _FREE_BYTES + _RATIO * archive.stat().st_size
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as name:
-        temporary = Path(name) / "unpacked"
-        temporary.mkdir()
-        try:
-            files = _unpack(archive, temporary, None if members is None else set(members), max_bytes)
-        except _DAMAGE as error:
+        files = _unpack(archive, partial, None if members is None else set(members), max_bytes)
+        partial.rename(folder)
+    except BaseException as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, _DAMAGE):
             raise ValueError(
                 f"{archive}: expected a whole archive, got a damaged one ({error}); remove it and fetch it again"
             ) from error
-        temporary.rename(folder)
+        raise
     return [folder / file for file in files]
 
 
@@ -110,8 +110,8 @@ def _write(stream: IO[bytes], path: Path, left: int, archive: Path, max_bytes: i
             written += len(chunk)
             if written > left:
                 raise ValueError(
-                    f"{archive}: expected at most {max_bytes:,} bytes when unpacked, got more; "
-                    "if it can be trusted, give a larger max_bytes"
+                    f"{archive}: expected at most {max_bytes:,} bytes when unpacked, got more; it is no text corpus: "
+                    "do not trust it"
                 )
             file.write(chunk)
     return written
@@ -126,7 +126,8 @@ def _entries(archive: Path) -> Generator[_Entry]:
         return _tar_entries(archive)
     if is_packed(archive):
         return _single_entry(archive)
-    raise ValueError(f"{archive}: expected a name with .tar, .tgz, .tar.gz, .zip, .gz, .xz or .zst, got {archive.name}")
+    endings = ", ".join((".tar", ".tgz", ".tar.gz", ".zip", *PACKINGS))
+    raise ValueError(f"{archive}: expected a name with one of {endings}, got {archive.name}")
 
 
 def _tar_entries(archive: Path) -> Generator[_Entry]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
+from rela._files import PACKINGS
 from rela._streams import standard_input
 
 if TYPE_CHECKING:
@@ -131,8 +132,6 @@ def _open_zstd(file: IO[bytes]) -> IO[bytes]:
     return cast("IO[bytes]", _ZstdFile(file))
 
 
-_UNPACKERS: Final[dict[str, Callable[[IO[bytes]], IO[bytes]]]] = {
-    ".gz": _open_gzip,
-    ".xz": _open_xz,
-    ".zst": _open_zstd,
-}
+_UNPACKERS: Final[dict[str, Callable[[IO[bytes]], IO[bytes]]]] = dict(
+    zip(PACKINGS, (_open_gzip, _open_xz, _open_zstd), strict=True)
+)

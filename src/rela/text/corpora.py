@@ -6,16 +6,17 @@ import hashlib
 import importlib
 import os
 import re
-import tempfile
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Final
+from typing import NamedTuple
 
+from rela._files import PACKINGS, new_folder
 from rela._lock import waiting
-from rela._version import __version__
 from rela.text.archives import unpack
 from rela.text.corpus import Corpus, Part
 from rela.text.download import Remote, download
@@ -25,11 +26,6 @@ from rela.text.registry import CORPORA, find_corpus
 
 FetchProgress = Callable[[str, int, int | None], None]
 """Called with the address of a file, the bytes that are here and the bytes of all of it, if known."""
-
-GRAMMAR_SEED: Final = 1
-GRAMMAR_SIZES: Final = {"train": 100_000, "dev": 1_000, "test": 1_000, "test-compositional": 1_000}
-
-_SUFFIXES: Final = ("", ".gz", ".xz", ".zst")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +53,14 @@ def fetch(
     cache: Path | None = None,
     data: Path | None = None,
     progress: FetchProgress | None = None,
-    reverse: bool = False,
 ) -> LocalCorpus:
-    """The files of a corpus, all its splits or some. ``multi30k-de-en`` is ``multi30k-en-de`` with ``reverse``.
+    """The files of a corpus, all its splits or some. ``multi30k-de-en`` is ``multi30k-en-de`` the other way round.
 
     Looks first in ``data`` (by default the folder that the variable ``RELA_DATA`` names), then in ``cache`` (by
-    default `cache_folder`), and fetches what neither has, which is told in the notes when ``data`` is given.
+    default `cache_folder`), and fetches what neither has. The notes tell when ``data`` is given and lacks something,
+    and under what terms something was fetched.
     """
-    corpus = find_corpus(name).reversed() if reverse else find_corpus(name)
+    corpus = find_corpus(name)
     wanted = list(corpus.splits) if splits is None else list(splits)
     if unknown := [split for split in wanted if split not in corpus.splits]:
         raise ValueError(f"{name}: expected splits among {', '.join(corpus.splits)}, got {', '.join(unknown)}")
@@ -73,12 +69,19 @@ def fetch(
     cache = cache or cache_folder()
     found: dict[str, list[PairSource]] = {}
     notes = list(corpus.notes)
+    is_fetched = False
     for split in wanted:
         source = _find_local(corpus, split, data)
         if source is None and data is not None and not corpus.is_generated:
             missing = Path(corpus.folder) / f"{corpus.local_names.get(split, split)}.*"
             notes.append(f"{data} has no {missing} of both languages: {split} is taken from {cache} or the web")
-        found[split] = [source] if source else _find_cached(corpus, split, cache, progress)
+        if source:
+            found[split] = [source]
+        else:
+            found[split], is_new = _find_cached(corpus, split, cache, progress)
+            is_fetched |= is_new and not corpus.is_generated
+    if is_fetched:
+        notes.append(f"{corpus.name} was fetched from the web: {corpus.description}; terms: {corpus.terms}")
     return LocalCorpus(
         name=corpus.name,
         source_language=corpus.source_language,
@@ -96,43 +99,44 @@ def _find_local(corpus: Corpus, split: str, data: Path | None) -> PairSource | N
 
 def _find_pair(corpus: Corpus, stem: Path) -> PairSource | None:
     """The files ``stem.<language>``, packed or not, if both are there."""
-    sides = [
-        [path for suffix in _SUFFIXES if (path := Path(f"{stem}.{language}{suffix}")).is_file()]
-        for language in (corpus.source_language, corpus.target_language)
-    ]
-    return PairSource.files(sides[0][0], sides[1][0]) if all(sides) else None
+    sides = [_find_text(Path(f"{stem}.{language}")) for language in (corpus.source_language, corpus.target_language)]
+    return PairSource.files(sides[0], sides[1]) if sides[0] and sides[1] else None
 
 
-def _find_cached(corpus: Corpus, split: str, cache: Path, progress: FetchProgress | None) -> list[PairSource]:
+def _find_text(path: Path) -> Path | None:
+    """A file, or one of the same name with the ending of a packing, in small or capital letters."""
+    if path.is_file() or not path.parent.is_dir():
+        return path if path.is_file() else None
+    packed = {other.suffix.lower(): other for other in path.parent.iterdir() if other.stem == path.name}
+    return next((packed[packing] for packing in PACKINGS if packing in packed and packed[packing].is_file()), None)
+
+
+class _Cached(NamedTuple):
+    sources: list[PairSource]
+    is_new: bool
+
+
+def _find_cached(corpus: Corpus, split: str, cache: Path, progress: FetchProgress | None) -> _Cached:
     """The sources of a split in the cache, made there if they are not."""
     parts = corpus.splits[split]
-    recipe = repr(parts) if parts else f"{__version__} {GRAMMAR_SEED} {GRAMMAR_SIZES}"
+    recipe = repr(parts) if parts else _grammar_digest()
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:8]  # a new recipe makes a new folder
     home = cache / "corpora" / (corpus.name if corpus.name in CORPORA else corpus.reversed().name)
     folder = home / f"{split}-{digest}"
     home.mkdir(parents=True, exist_ok=True)
     with waiting(home / f"{split}.lock"):
-        if not folder.exists():
-            with _made_whole(folder) as temporary:
+        is_new = not folder.exists()
+        if is_new:
+            with new_folder(folder) as temporary:
                 if corpus.is_generated:
-                    _generate(split, temporary / "1-grammar")
+                    _generate(split, temporary)
                 for number, part in enumerate(parts, start=1):
                     _build(part, temporary / f"{number}-{part.name}", cache, progress)
-    names = [part.name for part in parts] or ["grammar"]
-    sources = [_find_pair(corpus, folder / f"{number}-{name}") for number, name in enumerate(names, start=1)]
+    names = [f"{number}-{part.name}" for number, part in enumerate(parts, start=1)] or [split]
+    sources = [_find_pair(corpus, folder / name) for name in names]
     if any(source is None for source in sources):
         raise FileNotFoundError(f"{folder}: expected files of {', '.join(names)}, got fewer; remove the folder")
-    return [source for source in sources if source is not None]
-
-
-@contextmanager
-def _made_whole(folder: Path) -> Generator[Path]:
-    """A folder to write to, which gets its name only at the end, so that there is never half of it."""
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as name:
-        temporary = Path(name) / "whole"
-        temporary.mkdir()
-        yield temporary
-        temporary.rename(folder)
+    return _Cached([source for source in sources if source is not None], is_new)
 
 
 def _build(part: Part, stem: Path, cache: Path, progress: FetchProgress | None) -> None:
@@ -142,8 +146,9 @@ def _build(part: Part, stem: Path, cache: Path, progress: FetchProgress | None) 
     for language, side in part.sides.items():
         if side.member is not None:
             archives.setdefault(paths[language], set()).add(side.member)
-    with tempfile.TemporaryDirectory(dir=stem.parent.parent) as name:
-        folders = {path: Path(name) / str(number) for number, path in enumerate(archives)}
+    unpacked = stem.with_name("unpacked")  # in a folder that the next run removes if this one is killed
+    folders = {path: unpacked / str(number) for number, path in enumerate(archives)}
+    try:
         for path, members in archives.items():
             unpack(path, folders[path], members=members)
         files = {
@@ -151,6 +156,8 @@ def _build(part: Part, stem: Path, cache: Path, progress: FetchProgress | None) 
             for language, side in part.sides.items()
         }
         write_part(part, files, stem)
+    finally:
+        shutil.rmtree(unpacked, ignore_errors=True)
 
 
 def _fetch_file(remote: Remote, cache: Path, progress: FetchProgress | None) -> Path:
@@ -158,11 +165,23 @@ def _fetch_file(remote: Remote, cache: Path, progress: FetchProgress | None) -> 
     return download(remote, cache / "downloads" / name, progress=progress and partial(progress, remote.url))
 
 
-def _generate(split: str, stem: Path) -> None:
+def _generate(split: str, folder: Path) -> None:
     grammar = importlib.import_module("rela.text.grammar")  # only here: it is large, and seldom wanted
-    pairs = grammar.generate(split, seed=GRAMMAR_SEED, count=GRAMMAR_SIZES[split])
-    languages = CORPORA["grammar"].source_language, CORPORA["grammar"].target_language
-    with Path(f"{stem}.{languages[0]}").open("wb") as sources, Path(f"{stem}.{languages[1]}").open("wb") as targets:
-        for pair in pairs:
-            sources.write(f"{pair.source}\n".encode())
-            targets.write(f"{pair.target}\n".encode())
+    grammar.write_corpus(folder, counts={split: grammar.DEFAULT_COUNTS[split]})
+
+
+@cache
+def _grammar_digest() -> str:
+    """Of the source of the grammar, its words and its default counts among it: other source may make other text."""
+    digest = hashlib.sha256()
+    for name, data in _files_in(resources.files("rela.text") / "grammar"):
+        digest.update(f"{name} {len(data)} ".encode() + data)
+    return digest.hexdigest()
+
+
+def _files_in(folder: Traversable) -> Iterator[tuple[str, bytes]]:
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_file():
+            yield entry.name, entry.read_bytes()
+        elif entry.name != "__pycache__":
+            yield from _files_in(entry)

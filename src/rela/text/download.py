@@ -11,12 +11,13 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import IO, Final, Protocol
 
+from rela._files import digest, sync, write_text
 from rela._lock import waiting
 from rela._version import __version__
 
@@ -73,13 +74,16 @@ def download(
 ) -> Path:
     """Fetches a file to ``path``, unless it is there. Until it is whole and checked it is called ``path.partial``.
 
+    A file whose size is not known beforehand gets a note beside it, ``path.whole``, with its size and checksum: one
+    that is cut later is fetched anew. What ``progress`` raises comes out as it is.
+
     A connection that breaks is tried again, at most ``num_retries`` times in a row without new bytes, after ``wait``
     seconds, twice as long each time. Two processes may ask for the same file: one fetches, the other waits for it.
     Raises DownloadError when the file cannot be had, and ValueError when it is not the file that was expected.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with waiting(path.with_name(path.name + ".lock")):
-        if path.exists() and remote.size in (None, path.stat().st_size):
+        if path.exists() and _expected_size(remote, path) in (None, path.stat().st_size):
             return path
         partial = path.with_name(path.name + ".partial")
         best, failures = _size(partial), 0
@@ -97,9 +101,27 @@ def download(
                     ) from error
                 time.sleep(wait * 2 ** max(failures - 1, 0))
         _check(remote, partial)
+        sync(partial)
+        if remote.size is None:
+            facts = {"size": _size(partial), "sha256": digest(partial)}
+            write_text(_whole_path(path), json.dumps(facts))
         partial.replace(path)
+        sync(path.parent)
         _state_path(partial).unlink(missing_ok=True)
     return path
+
+
+def _whole_path(path: Path) -> Path:
+    return path.with_name(path.name + ".whole")
+
+
+def _expected_size(remote: Remote, path: Path) -> int | None:
+    """The size of the whole file: that of the registry, or else what it had when it came; None if neither is known."""
+    if remote.size is not None:
+        return remote.size
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        return int(json.loads(_whole_path(path).read_text(encoding="utf-8"))["size"])
+    return None
 
 
 def _fetch(remote: Remote, partial: Path, progress: Progress | None, timeout: float) -> None:
@@ -108,15 +130,57 @@ def _fetch(remote: Remote, partial: Path, progress: Progress | None, timeout: fl
     start = _size(partial) if _may_resume(state, remote) else 0
     if start and state and start == state.total:
         return
+    response = _connect(remote, partial, _request(remote, start, state), timeout)
+    if response is None:
+        return
+    with response:
+        start, total = _start_and_total(response.status, response.headers, start)
+        _check_size(remote, total)
+        with partial.open("r+b" if start else "wb", buffering=0) as file:  # what is of another version goes first
+            write_text(
+                _state_path(partial),
+                json.dumps(asdict(_Partial(url=remote.url, validator=_validator(response.headers), total=total))),
+            )
+            done = file.seek(start)
+            if progress:
+                progress(done, total)
+            while chunk := _copy_chunk(remote, partial, response, file):
+                done += chunk
+                if progress:
+                    progress(done, total)
+    if total is not None and done < total:
+        raise _BrokenError(f"the connection ended after {done:,} of {total:,} bytes")
+
+
+def _connect(
+    remote: Remote, partial: Path, request: urllib.request.Request, timeout: float
+) -> http.client.HTTPResponse | None:
+    """The answer of the server; None if it says that the partial file is whole."""
+    with _judging(remote, partial):
+        try:
+            return urllib.request.urlopen(request, timeout=timeout)
+        except urllib.error.HTTPError as error:
+            with error:
+                _judge(error, partial, remote)
+    return None
+
+
+def _copy_chunk(remote: Remote, partial: Path, response: http.client.HTTPResponse, file: IO[bytes]) -> int:
+    with _judging(remote, partial):
+        chunk = response.read(_CHUNK)
+        rest = memoryview(chunk)
+        while rest:  # a raw file may take less than it is given
+            rest = rest[file.write(rest) :]
+        return len(chunk)
+
+
+@contextmanager
+def _judging(remote: Remote, partial: Path) -> Generator[None]:
+    """What errors of the connection and of the disk mean. Nothing but these happens inside."""
     try:
-        with urllib.request.urlopen(_request(remote, start, state), timeout=timeout) as response:
-            start, total = _start_and_total(response.status, response.headers, start)
-            _check_size(remote, total)
-            _write_state(partial, _Partial(url=remote.url, validator=_validator(response.headers), total=total))
-            _copy(response, partial, start, total, progress)
-    except urllib.error.HTTPError as error:
-        with error:
-            _judge(error, partial, remote)
+        yield
+    except DownloadError:
+        raise
     except (OSError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DownloadError(
@@ -127,8 +191,6 @@ def _fetch(remote: Remote, partial: Path, progress: Progress | None, timeout: fl
             raise DownloadError(
                 f"{remote.url}: expected to find the server, got {error}; run the same again with a network"
             ) from error
-        if isinstance(error, OSError) and error.filename is not None:
-            raise  # a file of ours, not the connection
         raise _BrokenError(str(error) or type(error).__name__) from error
 
 
@@ -160,22 +222,6 @@ def _start_and_total(status: int, headers: _Headers, start: int) -> tuple[int, i
     if not found or int(found[1]) != start:
         raise _BrokenError(f"asked for bytes from {start} on, got {headers.get('Content-Range')!r}")
     return start, None if found[2] == "*" else int(found[2])
-
-
-def _copy(
-    response: http.client.HTTPResponse, partial: Path, start: int, total: int | None, progress: Progress | None
-) -> None:
-    with partial.open("r+b" if start else "wb") as file:
-        done = file.seek(start)
-        if progress:
-            progress(done, total)
-        while chunk := response.read(_CHUNK):
-            file.write(chunk)
-            done += len(chunk)
-            if progress:
-                progress(done, total)
-    if total is not None and done < total:
-        raise _BrokenError(f"the connection ended after {done:,} of {total:,} bytes")
 
 
 def _judge(error: urllib.error.HTTPError, partial: Path, remote: Remote) -> None:
@@ -230,10 +276,6 @@ def _read_state(partial: Path) -> _Partial | None:
     with suppress(OSError, ValueError, TypeError):
         return _Partial(**json.loads(_state_path(partial).read_text(encoding="utf-8")))
     return None  # none, or half written: begin anew
-
-
-def _write_state(partial: Path, state: _Partial) -> None:
-    _state_path(partial).write_text(json.dumps(asdict(state)), encoding="utf-8")
 
 
 def _discard(partial: Path) -> None:

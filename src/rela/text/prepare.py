@@ -25,7 +25,7 @@ from rela.text.readers import MAX_CHARS, Pair, PairSource, read_pairs
 from rela.text.sample import find_stride
 from rela.text.store import CONTENTS, DESCRIPTION_FILE, FORMAT, SIDES, SentenceWriter, Tokenizers, dtype_for
 from rela.text.subwords import DEFAULT_MERGES, Subwords
-from rela.text.unfinished import DONE, LEARNED_FILE, Splits, clear, release, take_up, unfinished_folder
+from rela.text.unfinished import DONE, LEARNED_FILE, Splits, clear, take_up, unfinished_folder
 
 _CHUNK: Final = 4000  # pairs that are encoded together
 
@@ -75,7 +75,7 @@ def prepare(
 ) -> Prepared:
     """Write a store of these splits. With ``tokenizers`` given, none are learned."""
     check_splits(splits, None if tokenizers is not None else options.train_split)
-    _check_out(out, overwrite=overwrite)
+    check_out(out, overwrite=overwrite)
     out, folder = out.resolve(), unfinished_folder(out)
     recipe = {
         "version": __version__,
@@ -83,11 +83,10 @@ def prepare(
         "options": asdict(options),
         "tokenizers": None if tokenizers is None else _digest(tokenizers.files()),
     }
-    with take_up(folder, recipe, splits) as sources:
+    with take_up(folder, recipe, splits, check=lambda: check_out(out, overwrite=overwrite)) as sources:
         prepared = _fill(folder, sources, languages, options, tokenizers, progress or (lambda _what, _count: None))
         names = [f"{split}.{side}.{content}" for split in splits for side in SIDES for content in (*CONTENTS, "txt")]
         clear(folder, keep=(DESCRIPTION_FILE, *prepared.tokenizers.files(), *names))
-        release(folder)
         sync_folder(folder)
         replace_folder(folder, out)
     return prepared
@@ -109,7 +108,8 @@ def check_splits(splits: Splits, train_split: str | None) -> None:
         raise ValueError(f"expected standard input (-) once at most, got it {counts[STDIN]} times; give files")
 
 
-def _check_out(out: Path, *, overwrite: bool) -> None:
+def check_out(out: Path, *, overwrite: bool) -> None:
+    """Raise FileExistsError if there is something that is not to be replaced."""
     if not out.exists():
         return
     if not overwrite:
@@ -250,6 +250,8 @@ def _encode(
         "pairs": report.num_kept,
         "source_tokens": source.num_tokens,
         "target_tokens": target.num_tokens,
+        "source_sha256": source.sha256,
+        "target_sha256": target.sha256,
         "left_out": report.to_json()["problems"],
     }
     write_text(done, json.dumps({"entry": entry, "report": report.to_json()}))

@@ -81,13 +81,6 @@ class PairSource:
         """One JSON object a line. A point in a key goes down a level: ``translation.en``."""
         return cls(kind="jsonl", path=str(path), keys=keys)
 
-    def swapped(self) -> PairSource:
-        """The same pairs with source and target exchanged."""
-        if self.target_path is not None:
-            names = None if self.names is None else self.names[::-1]
-            return replace(self, path=self.target_path, target_path=self.path, names=names)
-        return replace(self, columns=self.columns[::-1], keys=self.keys[::-1])
-
     def with_path(self, old: str, new: str) -> PairSource:
         """The same pairs from a copy of one of the files; reports still call it by the old path."""
         names = self.names or self.paths
@@ -119,16 +112,20 @@ def read_pairs(
             yield Pair(line, *texts)
         else:
             problem, side = _find_problem(source, raw_source, raw_target, max_chars)
-            _add(report, problem, Place(names[min(side, len(names) - 1)], line), strict=strict)
+            place = Place(names[min(side, len(names) - 1)], line)
+            report.add(problem, place)
+            if strict:
+                raise ValueError(
+                    f"{place.file}, line {place.line}: {problem}: got {PROBLEMS[problem]}; "
+                    "repair it, or read without strict, which counts and reports such lines"
+                )
 
 
-def read_lines(
-    path: str | Path, *, report: ReadReport, strict: bool = False, max_chars: int = MAX_CHARS
-) -> Iterator[Line]:
+def read_lines(path: str | Path, *, report: ReadReport, max_chars: int = MAX_CHARS) -> Iterator[Line]:
     """Exactly one item for every line, so that line n of an output belongs to line n of the input.
 
-    Bytes that are not UTF-8 and NUL characters become U+FFFD and over-long lines are cut: all are counted, and errors
-    when ``strict``. Empty lines are no problem.
+    Bytes that are not UTF-8 and NUL characters become U+FFFD and over-long lines are cut: all are counted. Empty lines
+    are no problem.
     """
     max_bytes = max_chars * _BYTES_PER_CHAR
     with open_text(path) as stream:
@@ -137,18 +134,9 @@ def read_lines(
             report.num_kept += 1
             problem = _side_problem(raw, max_bytes, max_chars)
             if problem is not None:
-                _add(report, problem, Place(str(path), line), strict=strict)
+                report.add(problem, Place(str(path), line))
             text = raw.decode(errors="replace")[:max_chars]
             yield Line(line, text if problem is None else text.replace("\0", "\ufffd"), problem)
-
-
-def _add(report: ReadReport, problem: str, place: Place, *, strict: bool) -> None:
-    report.add(problem, place)
-    if strict:
-        raise ValueError(
-            f"{place.file}, line {place.line}: {problem}: got {PROBLEMS[problem]}; "
-            "repair it, or read without strict, which counts and reports such lines"
-        )
 
 
 def _raw_pairs(source: PairSource, max_chars: int) -> Iterator[tuple[bytes | None, bytes | None]]:

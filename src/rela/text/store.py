@@ -2,7 +2,7 @@
 
 A store is a folder::
 
-    store.json                    what is in it: format, languages, splits with their counts, how it was made
+    store.json                    what is in it: format, languages, splits with counts and checksums, how it was made
     tokenizer.json                one vocabulary for both sides, or
     tokenizer.source.json         one for each
     tokenizer.target.json
@@ -15,6 +15,7 @@ Only whole stores have the name they were asked for: a store is written beside i
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -188,6 +189,19 @@ class Store:
                 )
         return tokenizers
 
+    def identity(self) -> str:
+        """Tells whether two stores have the same content: vocabularies, and the same pieces in the same order.
+
+        When, with which version and from what lines they were made makes no difference. Of stores that were made before
+        there were checksums in them, their whole description has to do.
+        """
+        files = self.tokenizers().files()
+        entries = self.description["splits"]
+        sums = {name: [entry.get(f"{side}_sha256") for side in SIDES] for name, entry in entries.items()}
+        if all(isinstance(one, str) for some in sums.values() for one in some):
+            return _digest({"dtype": self.description["dtype"], "splits": sums}, files)
+        return _digest(self.description, files)
+
     def split(self, name: str) -> Split:
         """Map one split's arrays."""
         if name not in self.description["splits"]:
@@ -207,6 +221,10 @@ class Store:
             )
         size = self.description["vocabulary"][side]
         return Sentences(tokens, offsets, name=str(self.folder / f"{name}.{side}"), size=size)
+
+
+def _digest(*facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _lacking(description: dict[str, Any]) -> str | None:
@@ -242,13 +260,15 @@ def _map(path: Path, dtype: np.dtype[Any], length: int) -> NDArray[Any]:
 class SentenceWriter:
     """Writes one side of a split, sentence by sentence, with constant memory. What was written is on disk at its end.
 
-    An error names the file, which those of a full disk do not do by themselves.
+    An error names the file, which those of a full disk do not do by themselves. ``sha256`` is that of what was written,
+    however many sentences were written at a time.
     """
 
     def __init__(self, folder: Path, name: str, side: str, dtype: str) -> None:
         self._dtype = np.dtype(dtype)
         self._paths = [folder / f"{name}.{side}.{content}" for content in CONTENTS]
         self._files: list[IO[bytes]] = []
+        self._sums = [hashlib.sha256() for _ in CONTENTS]
         self.num_tokens = 0
 
     def __enter__(self) -> Self:
@@ -265,6 +285,11 @@ class SentenceWriter:
         self._append(flat.tobytes(), (np.cumsum(lengths, dtype="<i8") + self.num_tokens).tobytes())
         self.num_tokens += len(flat)
 
+    @property
+    def sha256(self) -> str:
+        """One for both files."""
+        return hashlib.sha256(b"".join(one.digest() for one in self._sums)).hexdigest()
+
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._closing:
             if kind is None:
@@ -273,7 +298,8 @@ class SentenceWriter:
                         os.fsync(file.fileno())
 
     def _append(self, *contents: bytes) -> None:
-        for path, file, content in zip(self._paths, self._files, contents, strict=True):
+        for path, file, one, content in zip(self._paths, self._files, self._sums, contents, strict=True):
+            one.update(content)
             rest = memoryview(content)
             with naming(path):
                 while rest:  # a raw file may take less than it is given

@@ -1,22 +1,24 @@
 """The folder of a preparation that is not finished: what was done before a cut, and the recipe that it was done by.
 
 It stays after a cut if the same preparation can go on with it. If nothing was finished, if the text is at fault (with
-other text, nothing in it holds) or came from a stream (which cannot be read again), it goes.
+other text, nothing in it holds) or came from a stream (which cannot be read again), it goes. What another preparation
+finished is set aside once, as ``.NAME.partial.old``.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Final
 
-from rela._files import naming, write_text
-from rela._lock import take
+from rela._files import naming, remove, write_text
+from rela._lock import FolderLock
 from rela._streams import standard_input
+from rela._warn import warn
 from rela.text.compression import STDIN
 from rela.text.readers import PairSource
 
@@ -29,7 +31,6 @@ DONE: Final = ".done"
 """The ending of a file that is written when a split is encoded."""
 
 _RECIPE_FILE: Final = "recipe.json"
-_LOCK_FILE: Final = "lock"
 
 
 def unfinished_folder(out: Path) -> Path:
@@ -39,33 +40,73 @@ def unfinished_folder(out: Path) -> Path:
 
 
 @contextmanager
-def take_up(folder: Path, recipe: Mapping[str, Any], splits: Splits) -> Generator[Splits]:
+def take_up(folder: Path, recipe: Mapping[str, Any], splits: Splits, *, check: Callable[[], None]) -> Generator[Splits]:
     """Go on with a folder that the same recipe began, or begin anew. Only one process may do so at a time.
+
+    The folder stays locked to the end, when it may have another name. ``check`` is called when it is locked: what was
+    looked at before may have been changed by a process that had the lock until then.
 
     What can be read once only, such as standard input, is needed twice, for the subwords and for the store: it is
     written to files first. Gives the splits with these files in its place.
     """
     text = json.dumps({**recipe, "splits": {name: _fingerprints(sources) for name, sources in splits.items()}})
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK_FILE).open("ab") as file:
-        take(
-            file.fileno(),
-            f"{folder}: expected no other process to write here, got one; wait for it, or name another folder",
-        )
-        begun = folder / _RECIPE_FILE
-        has_streams = any(_is_stream(path) for sources in splits.values() for item in sources for path in item.paths)
-        if has_streams or not begun.is_file() or begun.read_text(encoding="utf-8") != text:
+    has_streams = any(_is_stream(path) for sources in splits.values() for item in sources for path in item.paths)
+    lock = _lock(folder, text, check)
+    try:
+        if has_streams or not _is_begun_by(folder, text):
             clear(folder, keep=())
-            write_text(begun, text)
+            write_text(folder / _RECIPE_FILE, text)
+        yield {name: _spooled(folder, name, sources) for name, sources in splits.items()}
+    except BaseException as error:
+        if not lock.is_at(folder):
+            pass  # it has the name of the store: another one may have this name now
+        elif has_streams or isinstance(error, ValueError) or not _has_results(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        elif isinstance(error, OSError) and error.strerror is not None:  # of the system: a full disk, for one
+            kept = f"{error.strerror}; {folder} has what was done, and the same command goes on from there"
+            raise OSError(error.errno, kept, error.filename) from None
+        raise
+    finally:
+        lock.release()
+
+
+def _lock(folder: Path, text: str, check: Callable[[], None]) -> FolderLock:
+    """Lock a folder of this name in which no other recipe has finished anything."""
+    refusal = f"{folder}: expected no other process to write here, got one; wait for it, or name another folder"
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
         try:
-            yield {name: _spooled(folder, name, sources) for name, sources in splits.items()}
-        except BaseException as error:
-            if has_streams or isinstance(error, ValueError) or not _has_results(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-            elif isinstance(error, OSError) and error.strerror is not None:  # of the system: a full disk, for one
-                kept = f"{error.strerror}; {folder} has what was done, and the same command goes on from there"
-                raise OSError(error.errno, kept, error.filename) from None
+            lock = FolderLock(folder, refusal)
+        except FileNotFoundError:
+            continue  # just finished, and renamed
+        try:
+            if lock.is_at(folder):
+                check()
+                if _is_begun_by(folder, text) or not _has_results(folder):
+                    return lock
+                _set_aside(folder)
+        except BaseException:
+            with suppress(OSError):
+                folder.rmdir()  # if nothing is in it
+            lock.release()
             raise
+        lock.release()
+
+
+def _is_begun_by(folder: Path, text: str) -> bool:
+    begun = folder / _RECIPE_FILE
+    return begun.is_file() and begun.read_text(encoding="utf-8") == text
+
+
+def _set_aside(folder: Path) -> None:
+    """Keep what another recipe made, until the next time; nobody should lose hours by a slip."""
+    old = folder.with_name(f"{folder.name}.old")
+    remove(old)
+    folder.replace(old)
+    warn(
+        f"{folder} has what was finished of a preparation of other text, by other options or by another version; it is "
+        f"kept as {old.name}: rename it to go on with it, or remove it"
+    )
 
 
 def _has_results(folder: Path) -> bool:
@@ -73,15 +114,10 @@ def _has_results(folder: Path) -> bool:
 
 
 def clear(folder: Path, *, keep: Sequence[str]) -> None:
-    """Remove all but these files; the lock goes when it is released."""
+    """Remove all but these files."""
     for file in folder.iterdir():
-        if file.name not in (*keep, _LOCK_FILE):
+        if file.name not in keep:
             file.unlink()
-
-
-def release(folder: Path) -> None:
-    """The folder is finished: take away what only an unfinished one has."""
-    (folder / _LOCK_FILE).unlink()
 
 
 def _fingerprints(sources: Sequence[PairSource]) -> list[Any]:

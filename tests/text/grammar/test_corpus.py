@@ -1,5 +1,6 @@
 """The corpus as files."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,25 @@ def test_an_interrupted_file_is_not_there(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(KeyboardInterrupt):
         write_corpus(tmp_path, counts={"dev": 5})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Errors name the file that could not be written, and leave none behind."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("rela._files.os.fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_corpus(tmp_path, counts={"train": 5})
+    assert caught.value.filename in {str(tmp_path / "train.en"), str(tmp_path / "train.de")}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress(tmp_path: Path):
+    seen: list[tuple[str, int]] = []
+    write_corpus(tmp_path, counts={"train": 1500, "dev": 3}, progress=lambda split, count: seen.append((split, count)))
+    assert seen == [("train", 1000), ("train", 500), ("dev", 3)]
 
 
 def test_unknown_split(tmp_path: Path):

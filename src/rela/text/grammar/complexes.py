@@ -22,7 +22,10 @@ from .links import encode
     INFINITIVE,
 ) = range(24)  # fmt: skip
 MODALS = frozenset({CAN, COULD, MUST, HAVE_TO, HAD_TO, WANT, WANTED, SHOULD, MAY, WOULD_LIKE})
+PASSIVE_MODALS = frozenset({PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD})
 PERFECTS = frozenset({PERFECT, PLUPERFECT})
+PASSIVES = frozenset({PASSIVE_PRESENT, PASSIVE_PAST, PASSIVE_PERFECT, PASSIVE_FUTURE}) | PASSIVE_MODALS
+NUM_TENSES = 24
 POSITIVE, NOT, NO, NEVER = range(4)
 """Polarity: *not* is *nicht*; under `NO` it goes into the object's *kein*."""
 MAIN, QUESTION, FINAL = range(3)
@@ -221,7 +224,7 @@ def _english(traits: _Traits, tense: int, person: int, support: bool) -> tuple[l
     if tense == INFINITIVE:
         return [], [to, *base]
     modal = Word(_MODAL_WORDS[tense][0], "AUX", "a")
-    if tense in {PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD}:
+    if tense in PASSIVE_MODALS:
         return [modal], [Word("be", "AUX", "b"), *main("<participle>")]
     return [modal], base
 
@@ -256,7 +259,7 @@ def _german(traits: _Traits, tense: int, person: int, forbidden: bool) -> tuple[
     name = names.get(tense) or _MODAL_WORDS[tense][1]
     if forbidden and name == "müssen" and tense != HAVE_TO:
         name = "dürfen"  # what one must not do, "darf man nicht"; but "muss man nicht ...?"
-    return auxiliary(name), passive if tense in {PASSIVE_CAN, PASSIVE_MUST, PASSIVE_SHOULD} else [infinitive]
+    return auxiliary(name), passive if tense in PASSIVE_MODALS else [infinitive]
 
 
 @cache

@@ -25,6 +25,7 @@ Piece = tuple[int, int]
 
 SUBJECT_FIRST, INVERTED, VERB_FINAL, ASKED = range(4)
 """German order; `ASKED` is `INVERTED` with English inverted too."""
+NUM_ORDERS = 4
 DATIVE_PRONOUN, DATIVE_LAST, PRONOUNS_FIRST, FUSED_NEGATION, DATIVE_INDEFINITE, KNOWN_FIRST = 1, 2, 4, 8, 16, 32
 NUM_FLAGS = 6
 """Flags of a plan: the dative object is a pronoun; English has it after the other one ("to the man"); pronouns that

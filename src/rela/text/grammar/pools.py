@@ -7,29 +7,33 @@ compositional test it is there, and more often than others.
 from __future__ import annotations
 
 from functools import cache
+from itertools import chain, combinations
 from typing import TypeVar
 
 from .lexicon import Lexicon, Noun, Verb, classes_of, load_lexicon
-from .splits import MODAL_FINAL, NOUN_ROLES, PASSIVE, PERFECT_FRAME, Combination, held_out_combinations
+from .splits import NOUN_ROLES, VERB_FRAMES, Combination, held_out_combinations
 
 W = TypeVar("W", Noun, Verb)
 ANY = ""
-"""No role or frame that matters."""
+"""No role that matters."""
+NO_FRAMES: tuple[str, ...] = ()
+"""No frame that matters."""
 _BOOST = 6
 """How much more often a held-out word is drawn for the compositional test."""
 
 
 class Pools:
-    """Nouns by class and role; verbs by frame and held-out frame, and by what can be their subject or object.
+    """Nouns by class and role; verbs by group and the frames that they are to stand in, all of which must be allowed.
 
-    ``actions`` are those verbs that one can be asked or allowed to do.
+    Groups are the frames of the lexicon, the passive, and what can be the subject or object. ``actions`` are those
+    verbs that one can be asked or allowed to do.
     """
 
     def __init__(self, lexicon: Lexicon, held_out: frozenset[Combination], compositional: bool) -> None:
         self.held_out = held_out
         self._compositional = compositional
         self.nouns: dict[tuple[str, str], tuple[Noun, ...]] = {
-            (cls, role): self._filter(nouns, role)
+            (cls, role): self._filter(nouns, (role,))
             for cls, nouns in lexicon.nouns.items()
             for role in (ANY, *NOUN_ROLES)
         }
@@ -40,16 +44,14 @@ class Pools:
                 groups.setdefault(f"{cls} does", []).append(verb)
             for cls in classes_of(verb.object_class) if verb.frame == "transitive" else ():
                 groups.setdefault(f"done to {cls}", []).append(verb)
-        frames = (ANY, PASSIVE, PERFECT_FRAME, MODAL_FINAL)
-        self.verbs: dict[tuple[str, str], tuple[Verb, ...]] = {
-            (group, frame): self._filter(tuple(verbs), frame) for group, verbs in groups.items() for frame in frames
+        some = chain.from_iterable(combinations(VERB_FRAMES, size) for size in range(len(VERB_FRAMES) + 1))
+        self.verbs: dict[tuple[str, tuple[str, ...]], tuple[Verb, ...]] = {
+            (group, frames): self._filter(tuple(verbs), frames) for frames in some for group, verbs in groups.items()
         }
         self.actions = {key: tuple(verb for verb in verbs if not verb.stative) for key, verbs in self.verbs.items()}
 
-    def _filter(self, words: tuple[W, ...], frame: str) -> tuple[W, ...]:
-        if frame == ANY:
-            return words
-        held = {combination.word for combination in self.held_out if combination.frame == frame}
+    def _filter(self, words: tuple[W, ...], frames: tuple[str, ...]) -> tuple[W, ...]:
+        held = {combination.word for combination in self.held_out if combination.frame in frames}
         if not self._compositional:
             return tuple(word for word in words if word.key not in held)
         return tuple(copy for word in words for copy in [word] * (_BOOST if word.key in held else 1))

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from functools import cache
 
-from .complexes import FINAL, MODALS, PAST, PERFECTS, POSITIVE, PRESENT, get_complex
+from .complexes import (
+    FINAL,
+    MODALS,
+    NUM_TENSES,
+    PASSIVE_MODALS,
+    PASSIVE_PERFECT,
+    PASSIVES,
+    PAST,
+    PERFECTS,
+    POSITIVE,
+    PRESENT,
+    get_complex,
+)
 from .german import ACCUSATIVE, NOMINATIVE, RELATIVE
 from .lexicon import Noun, Verb
 from .nominals import FREE, WITHOUT_NO
 from .phrases import DEFINITE, NO_NOMINAL, NOTHING, Nominal, Phrase, fixed
 from .places import Placer
-from .plans import PLANS, VERB_FINAL, assemble
-from .pools import ANY
+from .plans import NUM_ORDERS, PLANS, VERB_FINAL, assemble
+from .pools import NO_FRAMES
 from .splits import MODAL_FINAL, PASSIVE, PERFECT_FRAME
 from .tenses import ACTIVE, AMBIGUOUS, IN_RELATIVE, OBLIGING, PASTS
 
@@ -25,22 +37,31 @@ def relative_pronoun(human: bool, case: int, gender: int) -> Phrase:
     return fixed(word, f", {RELATIVE[case][gender]}", "PRON", "PUNCT PRON", "0-1")
 
 
+def frames_of(tense: int, order: int) -> tuple[str, ...]:
+    """All frames that might be held out and that a verb stands in: "repariert werden kann" has two of them."""
+    frames: list[str] = []
+    if tense in PASSIVES:
+        frames.append(PASSIVE)
+    if tense in PERFECTS or tense == PASSIVE_PERFECT:
+        frames.append(PERFECT_FRAME)
+    if order == VERB_FINAL and (tense in MODALS or tense in PASSIVE_MODALS):
+        frames.append(MODAL_FINAL)
+    return tuple(frames)
+
+
+_FRAMES_OF = [[frames_of(tense, order) for tense in range(NUM_TENSES)] for order in range(NUM_ORDERS)]
+
+
 class RelativeWriter(Placer):
     """Draws verbs and writes relative clauses."""
 
-    def draw_verb(self, frame: str, tense: int, order: int) -> Verb:
-        """A verb for this frame; remembers what might be held out."""
-        feature = ANY
-        if frame == "passive":
-            feature = PASSIVE
-        elif tense in PERFECTS:
-            feature = PERFECT_FRAME
-        elif order == VERB_FINAL and tense in MODALS:
-            feature = MODAL_FINAL
-        pool = (self.pools.actions if tense in ACTIVE else self.pools.verbs)[frame, feature]
+    def draw_verb(self, group: str, tense: int, order: int) -> Verb:
+        """A verb of this group; remembers what might be held out."""
+        frames = _FRAMES_OF[order][tense]
+        pool = (self.pools.actions if tense in ACTIVE else self.pools.verbs)[group, frames]
         verb = pool[int(self.random() * len(pool))]
-        if feature:
-            self.used.append((verb.key, feature))
+        for frame in frames:
+            self.used.append((verb.key, frame))
         return verb
 
     def draw_relative(self, head: Nominal) -> Phrase:
@@ -49,9 +70,11 @@ class RelativeWriter(Placer):
         assert noun is not None
         tense = self.pick(IN_RELATIVE)
         doing, suffering = f"{noun.cls} does", f"done to {noun.cls}"
-        if (doing, ANY) in self.pools.verbs and ((suffering, ANY) not in self.pools.verbs or self.random() < 0.6):
+        if (doing, NO_FRAMES) in self.pools.verbs and (
+            (suffering, NO_FRAMES) not in self.pools.verbs or self.random() < 0.6
+        ):
             return self._write_subject_relative(noun, head, doing, tense)
-        if (suffering, ANY) in self.pools.verbs:
+        if (suffering, NO_FRAMES) in self.pools.verbs:
             return self._write_object_relative(noun, head, suffering, tense)
         return NOTHING
 

@@ -29,7 +29,7 @@ from .lexicon import Verb
 from .nominals import KNOWN, choose
 from .phrases import DEFINITE, DETERMINERS, INDEFINITE, NO_NOMINAL, NOTHING, Nominal, Phrase, join
 from .plans import ASKED, INVERTED, PLANS, SUBJECT_FIRST, VERB_FINAL, assemble, place_pronouns
-from .pools import ANY, Pools
+from .pools import NO_FRAMES, Pools
 from .predications import Predicator
 from .tenses import AMBIGUOUS, FREELY, IN_PAST, IN_PRESENT, IN_QUESTION
 
@@ -106,7 +106,7 @@ class Author(Predicator):
         """A verb of saying or thinking, and what is said."""
         asked = self.random() < 0.25
         tense = self.pick(_MATRIX_TENSES)
-        verb = self.pick(self.pools.verbs["interrogative" if asked else "clausal", ""])
+        verb = self.draw_verb("interrogative" if asked else "clausal", tense, SUBJECT_FIRST)
         subject = self.draw_subject("human", past=tense == PAST)
         negated = (asked and verb.stative) or self.random() < 0.08
         main = self._write_bare(verb, tense, subject, NOT if negated else POSITIVE)
@@ -128,7 +128,7 @@ class Author(Predicator):
         purpose = self.random() < 0.35
         tense = self.pick((PRESENT, PAST) if purpose else _MATRIX_TENSES)
         subject = self.draw_subject("human", past=tense == PAST)
-        verb = self.pick(self.pools.verbs["motion" if purpose else "infinitival", ANY])
+        verb = self.draw_verb("motion" if purpose else "infinitival", tense, SUBJECT_FIRST)
         complement = self.draw_direction() if purpose else NOTHING
         main = self._write_bare(verb, tense, subject, POSITIVE, complement)
         group = self.write_clause(VERB_FINAL, infinitive_of=subject.person, timeless=True)
@@ -228,4 +228,4 @@ def existential() -> Verb:
 @cache
 def _about_things(pools: Pools) -> tuple[Verb, ...]:
     living = {"human", "being", "animal", "visible", "portrait", "admired", "feature", "measure", "plant"}
-    return tuple(verb for verb in pools.verbs["transitive", ANY] if verb.object_class not in living)
+    return tuple(verb for verb in pools.verbs["transitive", NO_FRAMES] if verb.object_class not in living)
