@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 from rela._files import write_text
 from rela.alignment.links import Alignment, Link, align, default_layer
+from rela.model.directory import ALIGNMENT_FILE
 from rela.model.transformer import Transformer
 from rela.text.store import Tokenizers
 
-FILE: Final = "alignment.json"
 _ENOUGH: Final = 20  # words; with fewer, chance would decide
 
 
@@ -60,12 +60,12 @@ def choose(model: Transformer, tokenizers: Tokenizers, pairs: Sequence[tuple[str
 
 def save_choice(folder: Path, choice: Choice) -> None:
     """Put it beside a model."""
-    write_text(folder / FILE, json.dumps(choice._asdict()) + "\n")
+    write_text(folder / ALIGNMENT_FILE, json.dumps(choice._asdict()) + "\n")
 
 
 def load_choice(folder: Path, model: Transformer) -> Choice:
     """The choice beside a model, or the default."""
-    path = folder / FILE
+    path = folder / ALIGNMENT_FILE
     if not path.is_file():
         return default_choice(model)
     try:
