@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import msgspec
 import yaml
 
+from rela.attention.spec import KINDS
 from rela.model.config import SIZES, AttentionChoice, Attentions, ModelConfig, Tied
 from rela.training.dialect import load_yaml
 from rela.training.schedule import RateConfig
@@ -69,20 +70,16 @@ class ModelSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def to_attentions(choice: AttentionChoice) -> Attentions:
     """One attention for all kinds, or a mapping with one for each."""
     if isinstance(choice, dict) and "name" not in choice:
-        unknown = sorted(set(choice) - {"encoder", "decoder", "cross"})
+        unknown = sorted(set(choice) - set(KINDS))
         if unknown:
             raise ValueError(
                 f"attention: expected a name, `name` with options, or encoder, decoder and cross; got {unknown[0]!r}"
             )
         try:
-            attentions = msgspec.convert(choice, Attentions)
+            return msgspec.convert(choice, Attentions)
         except msgspec.ValidationError as error:
             raise ValueError(f"attention.{explain(error, choice, Attentions)}") from None
-    else:
-        attentions = Attentions.everywhere(choice)
-    for kind in ("encoder", "decoder", "cross"):
-        attentions.spec(kind)
-    return attentions
+    return Attentions.everywhere(choice)
 
 
 class BatchSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
