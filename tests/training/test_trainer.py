@@ -127,8 +127,9 @@ def test_updates_are_those_of_the_definition(store: Path, tmp_path: Path) -> Non
 
 
 def test_updates_have_the_tokens_that_were_asked_for(store: Path, tmp_path: Path) -> None:
-    for wanted in (1, 150, 400):
-        trainer, _ = new_trainer(tiny_config(store, batch__update_tokens=wanted), tmp_path / str(wanted))
+    for tokens, wanted in ((1, 1), (60, 150), (60, 400)):
+        config = tiny_config(store, batch__tokens=tokens, batch__update_tokens=wanted)
+        trainer, _ = new_trainer(config, tmp_path / str(wanted))
         batches = [trainer._collect() for _ in range(20)]  # pyright: ignore[reportPrivateUsage]
         if wanted == 1:
             assert all(len(update) == 1 for update in batches)
@@ -203,7 +204,8 @@ def assert_finite(run: Path) -> None:
 
 def test_nan_is_skipped_and_then_reported(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Poisoned(monkeypatch, start=4)
-    config = tiny_config(store, batch__update_tokens=1, checkpoints__every=1, divergence__max_skipped=3)
+    one_batch = {"tokens": 1, "update_tokens": 1}
+    config = tiny_config(store, batch=one_batch, checkpoints__every=1, divergence__max_skipped=3)
     trainer, _ = new_trainer(config, tmp_path / "run")
     with pytest.raises(DivergedError, match="diverged at update 6: the loss was not a finite number 3 times in a row"):
         trainer.train()
@@ -219,7 +221,7 @@ def test_nan_is_skipped_and_then_reported(store: Path, tmp_path: Path, monkeypat
 
 def test_a_skipped_update_changes_no_weight(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Poisoned(monkeypatch, 1)
-    config = tiny_config(store, batch__update_tokens=1, budget__steps=1, checkpoints__every=1)
+    config = tiny_config(store, batch={"tokens": 1, "update_tokens": 1}, budget__steps=1, checkpoints__every=1)
     trainer, _ = new_trainer(config, tmp_path / "run")
     before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
     trainer.train()

@@ -15,6 +15,7 @@ from rela.training.dialect import load_yaml
 from rela.training.schedule import RateConfig
 from rela.training.settings import check_keys, explain, sections_of
 
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
 _SOME_VOCABULARY: Final = 100  # the real one is known when the store is open
 
 
@@ -94,6 +95,11 @@ class BatchSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         for name in ("tokens", "update_tokens", "max_pieces"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if self.update_tokens < self.tokens:
+            raise ValueError(
+                f"update_tokens: expected at least tokens {self.tokens}, got {self.update_tokens}; an update is made "
+                "of whole batches, so lower tokens too"
+            )
         if not 0 <= self.subword_dropout < 1:
             raise ValueError(f"subword_dropout: expected a probability below 1, got {self.subword_dropout}")
 
@@ -233,6 +239,8 @@ class OverrideError(ValueError):
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
     """Read a YAML configuration and apply overrides of the form ``a.b=c``, whose values are YAML too."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: expected a configuration, there is no such file{_shipped(path.name)}")
     try:
         text = path.read_text(encoding="utf-8")
         data = load_yaml(text)
@@ -247,6 +255,16 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
     except ValueError as error:
         to_config(load_yaml(text), str(path))  # raises if the file is at fault
         raise OverrideError(str(error)) from None
+
+
+def _shipped(name: str) -> str:
+    """Where the configurations lie that came with the package: inside it, or beside the sources."""
+    for folder in (_PACKAGE / "configs", _PACKAGE.parents[1] / "configs"):
+        if names := sorted(path.name for path in folder.glob("*.yaml")):
+            if name in names:
+                return f"; one of that name came with rela: {folder / name}"
+            return f"; those that came with rela are in {folder}: {', '.join(names)}"
+    return ""
 
 
 def to_config(data: Mapping[str, Any], where: str) -> TrainConfig:
