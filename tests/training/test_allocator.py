@@ -3,6 +3,7 @@
 import ctypes
 import sys
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -22,7 +23,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, *, largest: int, trims: bool = True) -
         return int(taken)
 
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(mallopt=mallopt))
+    monkeypatch.setattr(ctypes, "CDLL", mock.Mock(return_value=SimpleNamespace(mallopt=mallopt)))
     return found
 
 
@@ -41,7 +42,7 @@ def test_no_trimming(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_such_allocator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace())
+    monkeypatch.setattr(ctypes, "CDLL", mock.Mock(return_value=SimpleNamespace()))
     assert keep_memory() == Kept(None, None)
 
 
