@@ -22,7 +22,7 @@ help:
 	@echo "make test-all  the long ones too; writes docs/test-all.md"
 	@echo "make lint      style and types alone"
 	@echo "make bench     speed beside torch's own attention at lengths 32, 128 and 512"
-	@echo "make docs      runs every code block of README.md and docs/"
+	@echo "make docs      runs the Python and bash blocks of README.md and docs/"
 
 demo: $(VENV)/.stamp
 	$(BIN)/rela demo

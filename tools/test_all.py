@@ -1,8 +1,11 @@
 """Runs all tests, the slow ones too, and writes their summary to docs/test-all.md.
 
-Arguments go to pytest: `python tools/test_all.py -n 2`. The exit code is pytest's.
+usage: python tools/test_all.py [-n PROCESSES]
+
+The exit code is pytest's. A part of the tests is not for this program: run pytest itself.
 """
 
+import argparse
 import datetime
 import platform
 import subprocess
@@ -16,8 +19,12 @@ REPORT = ROOT / "docs" / "test-all.md"
 
 def main() -> int:
     """Runs pytest, passes its output on, and keeps the end of it."""
+    parser = argparse.ArgumentParser(description="Runs all tests. For some of them, run pytest itself.")
+    parser.add_argument("-n", type=int, metavar="PROCESSES", help="as pytest-xdist has it")
+    processes: int | None = parser.parse_args().n
     lines: list[str] = []
-    command = [sys.executable, "-m", "pytest", "--durations=10", *sys.argv[1:]]
+    options = [] if processes is None else ["-n", str(processes)]
+    command = [sys.executable, "-m", "pytest", "--durations=10", *options]
     commit = describe_commit()  # before the tests, which take long enough for the next commit
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

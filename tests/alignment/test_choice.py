@@ -4,12 +4,15 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+from tests.model.folders import WORDS, text_model
+from torch import Tensor
 
 from rela.alignment import choice as choosing
 from rela.alignment.choice import Choice, choose, default_choice, load_choice, same_words, save_choice
-from rela.alignment.links import Alignment
+from rela.alignment.links import Alignment, align
 from rela.model.config import ModelConfig
 from rela.model.transformer import Transformer
 
@@ -27,17 +30,36 @@ def test_same_words():
 
 def test_the_weights_that_link_most_of_them(model: Transformer, monkeypatch: pytest.MonkeyPatch):
     def fake(
-        _model: object, _tokenizers: object, pairs: Sequence[object], *, layer: int, shifted: bool
-    ) -> Iterator[Alignment]:
-        right = {(0, False): 5, (1, False): 20, (1, True): 21, (2, True): 2}.get((layer, shifted), 0)
+        _model: object, _tokenizers: object, pairs: Sequence[object], choices: Sequence[Choice]
+    ) -> Iterator[list[Alignment]]:
+        right = {(0, False): 5, (1, False): 20, (1, True): 21, (2, True): 2}
         for place in range(len(pairs)):
-            links = [(1, 0)] if place < right else [(0, 0)]
-            yield Alignment(["x", "Peter"], ["Peter", "y"], links)
+            links = [[(1, 0)] if place < right.get(choice, 0) else [(0, 0)] for choice in choices]
+            yield [Alignment(["x", "Peter"], ["Peter", "y"], found) for found in links]
 
-    monkeypatch.setattr(choosing, "align", fake)
+    monkeypatch.setattr(choosing, "align_by_choices", fake)
     pairs = [("x Peter", "Peter y")] * 30
     assert choose(model, None, pairs) == Choice(1, True)  # pyright: ignore[reportArgumentType]
     assert choose(model, None, pairs[:19]) is None  # pyright: ignore[reportArgumentType]
+
+
+def test_one_pass_finds_what_one_for_each_finds():
+    model, sides = text_model()
+    pairs = [(f"{WORDS[place % 9]} dog {place} house", f"{place} Hund dog") for place in range(30)]
+    hits: dict[Choice, int] = {}
+    for choice in (Choice(layer, shifted) for layer in (0, 1) for shifted in (False, True)):
+        found = align(model, sides, pairs, layer=choice.layer, shifted=choice.shifted)
+        hits[choice] = sum(len(set(same_words(one)) & set(one.links)) for one in found)
+    assert len(set(hits.values())) > 1
+    forward, calls = Transformer.forward, mock.Mock()
+
+    def count(self: Transformer, source: Tensor, target_in: Tensor) -> Tensor:
+        calls()
+        return forward(self, source, target_in)
+
+    with mock.patch.object(Transformer, "forward", count):
+        assert choose(model, sides, pairs) == max(hits, key=lambda choice: hits[choice])
+    assert calls.call_count == 1
 
 
 def test_beside_a_model(model: Transformer, tmp_path: Path):

@@ -85,6 +85,10 @@ def test_wrong_use_is_exit_code_2(arguments: list[str]):
         (["flops", "--heads", "0"], "--heads.* got '0'; see `rela flops --help`"),
         (["flops", "--heads=0"], "--heads.* got '0'; see `rela flops --help`"),
         (["bench", "attention", "--lengths", "x"], "--lengths: expected .*got 'x'; see `rela bench attention --help`"),
+        (
+            ["bench", "train", "--store", "x", "--joeynmt", "y", "--rounds", "4"],
+            "--rounds.* got '4'; see `rela bench train --help`",
+        ),
         (["nonsense"], "No such command 'nonsense'; see `rela --help`"),
     ],
 )

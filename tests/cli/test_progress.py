@@ -1,12 +1,18 @@
 """Progress of commands that count what they do."""
 
 import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.cli.translating import LINES, TEXT, Run
 
 from rela.cli import _progress
 from rela.cli._progress import CountProgress
+from rela.decoding import translator as translator_module
+from rela.decoding.translator import Translation, Translator
 
 
 def shown(*, terminal: bool, quiet: bool = False) -> str:
@@ -35,3 +41,27 @@ def test_bars_on_a_terminal() -> None:
     assert "encoding [red]x" in text
     assert "8,000 pairs" in text
     assert shown(terminal=True, quiet=True) == ""
+
+
+def test_translating_moves_batch_by_batch(call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Within a window too: one may take minutes."""
+    events: list[int | str] = []
+    translate = Translator.translate
+
+    def watch(self: Translator, sentences: Sequence[str], **options: Any) -> list[Translation]:
+        found = translate(self, sentences, **options)
+        events.append("window")
+        return found
+
+    def advance(_: CountProgress, what: str, count: int) -> None:
+        events.append(count)
+
+    monkeypatch.setattr(Translator, "translate", watch)
+    monkeypatch.setattr(CountProgress, "advance", advance)
+    monkeypatch.setattr(translator_module, "_BATCH_PLACES", 30)
+    (tmp_path / "in").write_text(TEXT, encoding="utf-8")
+    assert call("in", "-o", "out")[0] == 0
+    assert events.count("window") == 1
+    assert events[-1] == "window"
+    assert len(events) > 3
+    assert sum(count for count in events if isinstance(count, int)) == len(LINES)

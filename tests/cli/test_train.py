@@ -112,7 +112,7 @@ def test_wrong_use(store: Path, arguments: tuple[str, ...], message: str, capsys
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("none.yaml",), "none.yaml: No such file or directory"),
+        (("none.yaml",), "none.yaml: expected a configuration, there is no such file; those that came with rela"),
         (("tiny.yaml", "--set", "store=nosuch"), "nosuch: expected a folder that `rela prepare` made"),
         (("tiny.yaml", "--set", "split=test"), "expected one of the splits train, dev; got 'test'"),
         (("--resume", "--run", "nosuch"), "nosuch: expected a run that was started before, with config.yaml in it"),

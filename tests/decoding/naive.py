@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rela.decoding import search
 from rela.decoding.search import SearchOptions
 from rela.model.transformer import Transformer
 
@@ -33,7 +34,7 @@ def penalised(log_probability: float, length: int, options: SearchOptions) -> fl
 
 
 def naive_beam_search(model: Transformer, source: Tensor, options: SearchOptions) -> list[Found]:
-    longest = max(1, int(options.max_ratio * (len(source) - 1) + options.max_extra))
+    longest = search.MAX_RATIO * (len(source) - 1) + search.MAX_EXTRA
     beams: list[tuple[float, list[int]]] = [(0.0, [])]
     done: list[Found] = []
     for length in range(1, longest + 1):

@@ -11,6 +11,7 @@ from tests.decoding.naive import exhaustive, log_probabilities, naive_beam_searc
 from tests.model.small import random_ids, random_model, small_config
 from torch import Tensor
 
+from rela.decoding import search
 from rela.decoding.search import Hypothesis, SearchOptions, beam_search, best_of_rows
 from rela.model.transformer import DecoderState, Transformer
 
@@ -29,6 +30,11 @@ def searchable(attention: str = "rela-g", seed: int = 0, *, eos: float = 0.5, **
         bias = model.get_parameter(f"decoder.{config.decoder_layers - 1}.feed_forward_norm.bias")
         model.output_weight[EOS] += eos * bias / bias.square().sum()
     return model
+
+
+def at_most(ratio: int, extra: int) -> Any:
+    """Short translations, for the sake of the naive search."""
+    return mock.patch.multiple(search, MAX_RATIO=ratio, MAX_EXTRA=extra)
 
 
 def sources(seed: int = 3, lengths: list[int] = LENGTHS) -> Tensor:
@@ -50,31 +56,34 @@ def assert_same(ours: list[Hypothesis], theirs: list[Any], tolerance: float = 1e
 class TestDefinition:
     @pytest.mark.parametrize("attention", ["softmax", "rela-g", "entmax15"])
     @pytest.mark.parametrize(("beam", "penalty"), [(1, 0.6), (2, 0.0), (4, 0.6), (6, 1.5)])
+    @at_most(1, 3)
     def test_equals_the_naive_search(self, attention: str, beam: int, penalty: float):
         model, source = searchable(attention), sources()
-        options = SearchOptions(beam=beam, length_penalty=penalty, max_ratio=1, max_extra=3)
+        options = SearchOptions(beam=beam, length_penalty=penalty)
         found = beam_search(model, source, options)
         assert len(found) == len(LENGTHS)
         for place, hypotheses in enumerate(found):
             assert_same(hypotheses, naive_beam_search(model, row(source, place), options))
 
     @pytest.mark.parametrize("seed", range(6))
+    @at_most(2, 1)
     def test_on_other_models(self, seed: int):
         model, source = searchable(seed=seed, eos=2.0 * (seed % 3)), sources(seed, [3, 1])
-        options = SearchOptions(beam=3, max_ratio=1.5, max_extra=3)
+        options = SearchOptions(beam=3)
         for place, hypotheses in enumerate(beam_search(model, source, options)):
             assert_same(hypotheses, naive_beam_search(model, row(source, place), options))
 
+    @at_most(2, 4)
     def test_the_models_make_good_tests(self):
         """Translations end at different lengths, some do not end, and beams differ from greedy search."""
         found = [
-            beam_search(searchable(seed=seed, eos=2.0 * (seed % 3)), sources(), SearchOptions(beam=4, max_extra=4))
+            beam_search(searchable(seed=seed, eos=2.0 * (seed % 3)), sources(), SearchOptions(beam=4))
             for seed in range(6)
         ]
         lengths = {len(h.pieces) for search in found for hypotheses in search for h in hypotheses if h.finished}
         assert len(lengths) > 4
         assert {h.finished for search in found for hypotheses in search for h in hypotheses} == {True, False}
-        greedy = beam_search(searchable(), sources(), SearchOptions(beam=1, max_extra=4))
+        greedy = beam_search(searchable(), sources(), SearchOptions(beam=1))
         assert [h[0].pieces for h in greedy] != [h[0].pieces for h in found[0]]
 
     @pytest.mark.parametrize("attention", ["softmax", "rela-g"])
@@ -95,20 +104,22 @@ class TestDefinition:
             assert hypotheses[0].log_probability == pytest.approx(total, abs=1e-9)
 
     @pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
+    @at_most(0, 4)
     def test_a_beam_as_wide_as_all_is_exhaustive(self, penalty: float):
         config = small_config(source_vocabulary=6, target_vocabulary=6, tied="all")
         model = random_model(config, scale=1.5).double()
         source = torch.tensor([[3, 5, EOS]])
-        options = SearchOptions(beam=120, length_penalty=penalty, max_ratio=0, max_extra=4)
+        options = SearchOptions(beam=120, length_penalty=penalty)
         expected = exhaustive(model, source[0], options, longest=4)
         assert len(expected) == 1 + 3 + 9 + 27 + 81
         found = beam_search(model, source, options)[0]
         assert_same(found, expected[:120])
 
+    @at_most(0, 3)
     def test_nothing_left_to_search_ends_the_search(self):
         """With one word and a wide beam all hypotheses end or run out."""
         model = random_model(small_config(source_vocabulary=4, target_vocabulary=4)).double()
-        options = SearchOptions(beam=9, max_ratio=0, max_extra=3)
+        options = SearchOptions(beam=9)
         found = beam_search(model, torch.tensor([[3, EOS]]), options)[0]
         assert sorted((h.pieces, h.finished) for h in found) == [
             ([], True),
@@ -131,6 +142,7 @@ class TestHypotheses:
                 assert h.score == pytest.approx(h.log_probability / ((5 + length) / 6) ** 0.8)
                 assert all(3 <= piece < 13 for piece in h.pieces)
 
+    @at_most(2, 1)
     def test_cut_off_at_the_greatest_length(self, monkeypatch: pytest.MonkeyPatch):
         model = searchable()
         logits = model.logits
@@ -139,18 +151,17 @@ class TestHypotheses:
             return logits(hidden) - 99 * (torch.arange(13) == EOS)
 
         monkeypatch.setattr(model, "logits", never_ending)
-        found = beam_search(model, sources(), SearchOptions(beam=3, max_ratio=2, max_extra=1))
+        found = beam_search(model, sources(), SearchOptions(beam=3))
         for length, hypotheses in zip(LENGTHS, found, strict=True):
             assert [(len(h.pieces), h.finished) for h in hypotheses] == [(2 * length + 1, False)] * 3
 
+    @at_most(1, 4)
     def test_an_end_is_better_than_a_loop(self):
         """A cut-off hypothesis may score higher than one that ended; it still comes after it."""
         found = [
             hypotheses
             for seed in range(8)
-            for hypotheses in beam_search(
-                searchable(seed=seed), sources(), SearchOptions(beam=4, length_penalty=2.0, max_ratio=1, max_extra=4)
-            )
+            for hypotheses in beam_search(searchable(seed=seed), sources(), SearchOptions(beam=4, length_penalty=2.0))
         ]
         mixed = [h for h in found if len({one.finished for one in h}) == 2]
         assert any(max(h, key=lambda one: one.score).finished is False for h in mixed)
@@ -170,9 +181,6 @@ class TestHypotheses:
             ({"length_penalty": -0.1}, "length_penalty"),
             ({"length_penalty": math.nan}, "length_penalty"),
             ({"length_penalty": math.inf}, "length_penalty"),
-            ({"max_ratio": -1}, "max_ratio"),
-            ({"max_ratio": math.inf}, "max_ratio"),
-            ({"max_ratio": 0, "max_extra": 0}, "max_ratio"),
         ],
     )
     def test_options(self, changes: dict[str, Any], name: str):
@@ -199,18 +207,20 @@ class TestBestOfRows:
         logits[1, 777] = math.nan
         assert best_of_rows(logits, 3)[0].isnan().any(1).tolist() == [False, True]
 
+    @at_most(1, 4)
     def test_a_search_over_many_pieces(self):
         model = random_model(small_config(source_vocabulary=700, target_vocabulary=700), scale=1.5).double()
-        source, options = torch.tensor([[600, 5, EOS], [9, EOS, 0]]), SearchOptions(beam=3, max_ratio=1, max_extra=4)
+        source, options = torch.tensor([[600, 5, EOS], [9, EOS, 0]]), SearchOptions(beam=3)
         for place, hypotheses in enumerate(beam_search(model, source, options)):
             assert_same(hypotheses, naive_beam_search(model, row(source, place), options))
 
 
 class TestBatches:
     @pytest.mark.parametrize("beam", [1, 4])
+    @at_most(2, 5)
     def test_any_company_gives_the_same(self, beam: int):
         model, source = searchable(eos=1.0), sources(lengths=[3, 6, 1, 4, 2, 9])
-        options = SearchOptions(beam=beam, max_extra=5)
+        options = SearchOptions(beam=beam)
         together = beam_search(model, source, options)
         for place in range(len(source)):
             assert_same(beam_search(model, row(source, place)[None], options)[0], together[place])
@@ -221,10 +231,11 @@ class TestBatches:
         for mine, other in zip(pairs, together, strict=True):
             assert_same(mine, other)
 
+    @at_most(2, 4)
     def test_float32_gives_the_same_translations(self):
         model, source = searchable(eos=1.0), sources()
-        exact = beam_search(model, source, SearchOptions(max_extra=4))
-        for mine, other in zip(beam_search(model.float(), source, SearchOptions(max_extra=4)), exact, strict=True):
+        exact = beam_search(model, source, SearchOptions())
+        for mine, other in zip(beam_search(model.float(), source, SearchOptions()), exact, strict=True):
             assert_same(mine, other, tolerance=1e-4)
 
     def test_again_gives_the_same_numbers(self):
@@ -232,6 +243,7 @@ class TestBatches:
         assert beam_search(model, source, SearchOptions()) == beam_search(model, source, SearchOptions())
 
     @pytest.mark.parametrize("beam", [1, 3])
+    @at_most(1, 1)
     def test_finished_sentences_leave_the_batch(self, beam: int):
         model, source = searchable(eos=1.0), sources(lengths=[1, 8, 3, 12])
         sizes: list[tuple[int, int]] = []
@@ -242,16 +254,17 @@ class TestBatches:
             return step(self, tokens, state)
 
         with mock.patch.object(Transformer, "step", watch):
-            beam_search(model, source, SearchOptions(beam=beam, max_ratio=1, max_extra=1))
+            beam_search(model, source, SearchOptions(beam=beam))
         assert all(rows == beam * sentences for rows, sentences in sizes)
         sentences = [number for _, number in sizes]
         assert sentences == sorted(sentences, reverse=True)
         assert (sentences[0], sentences[-1]) == (4, 1)
         assert sum(sentences) < 4 * len(sentences)
 
+    @at_most(2, 4)
     def test_the_mode_is_given_back(self):
         model = searchable(dropout=0.5, attention_dropout=0.5)
-        expected = beam_search(model, sources(), SearchOptions(max_extra=4))
+        expected = beam_search(model, sources(), SearchOptions())
         model.train()
-        assert beam_search(model, sources(), SearchOptions(max_extra=4)) == expected
+        assert beam_search(model, sources(), SearchOptions()) == expected
         assert all(module.training for module in model.modules())

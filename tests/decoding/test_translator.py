@@ -14,6 +14,7 @@ from tests.model.folders import WORDS, make_folder, text_model, tokenizers
 from tests.model.small import random_model, small_config
 
 import rela
+from rela.decoding import search
 from rela.decoding import translator as translator_module
 from rela.decoding.search import SearchOptions
 from rela.decoding.translator import Translation, Translator, group_by_length
@@ -32,8 +33,9 @@ def sentences(count: int, seed: int = 0) -> list[str]:
 
 
 class TestResults:
-    def test_equals_the_naive_search(self):
-        model, sides = text_model(scale=1.5)
+    @pytest.mark.parametrize("joint", [True, False])
+    def test_equals_the_naive_search(self, joint: bool):
+        model, sides = text_model(joint=joint, scale=1.5)
         translator = Translator(model.double(), sides)
         texts = ["the dog", "a"]
         found = translator.translate(texts, beam=3, nbest=2, length_penalty=0.9)
@@ -85,10 +87,6 @@ class TestResults:
         found = translator.translate(["the dog"] * 5)
         assert len({translation.text for translation in found}) == 1
 
-    def test_separate_vocabularies(self):
-        translator = Translator(*text_model(joint=False))
-        assert len(translator.translate(sentences(3))) == 3
-
     def test_progress_counts_every_sentence(self, translator: Translator):
         done: list[int] = []
         translator.translate(["a", "", "the dog", " "], progress=done.append)
@@ -133,7 +131,8 @@ class TestOddLines:
         assert translator.translate([" \t" * 500], max_source=5)[0].text == ""
 
     def test_more_positions_than_the_table_has(self, translator: Translator, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(SearchOptions, "longest", lambda _, __: 260)  # pyright: ignore[reportUnknownLambdaType]
+        monkeypatch.setattr(search, "MAX_RATIO", 0)
+        monkeypatch.setattr(search, "MAX_EXTRA", 260)
         found = translator.translate(["dog " * 400], beam=1)[0]
         assert isinstance(found.text, str)
         assert not found.truncated

@@ -1,4 +1,4 @@
-"""Runs every code block of README.md and docs/: what a reader pastes has been run before.
+"""Runs every Python and bash block of README.md and docs/: what a reader pastes has been run before.
 
 The Python blocks of a page share one namespace, its commands share one folder, and all run in the order of
 the page. What is shown but not run is listed in `code_blocks.SKIPPED_COMMANDS` and counted at the end.

@@ -8,8 +8,6 @@ from torch import Tensor
 from rela.model.config import Attentions, ModelConfig
 from rela.model.transformer import Transformer
 
-KINDS = ("encoder", "decoder", "cross")
-
 
 def small_config(attention: str | Attentions = "rela-g", **changes: Any) -> ModelConfig:
     fields: dict[str, Any] = {

@@ -114,12 +114,29 @@ class TestAtomic:
             assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
     def test_a_new_one_replaces_the_old_one_whole(self, folder: Path):
-        (folder / "stale.json").write_text("{}")
+        (folder / "alignment.json").write_text("{}")  # of the old one
         model, sides = text_model("softmax", seed=1)
         save_model(folder, model, sides, Languages("en", "de"), {})
         assert load_model(folder).model.config.attention.cross == "softmax"
         assert sorted(file.name for file in folder.iterdir()) == ["config.json", WEIGHTS, "tokenizer.json"]
         assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+    @pytest.mark.parametrize(
+        ("name", "content", "found"),
+        [
+            ("config.json", '{"model_type": "bert"}', r"something else, by its config\.json"),
+            ("config.json", "{", r"something else, by its config\.json"),
+            ("notes.txt", "dear diary", r"one with other files in it, such as notes\.txt"),
+            ("training.json", "{}", r"one with other files in it, such as training\.json"),
+        ],
+    )
+    def test_nothing_but_a_model_of_ours_is_replaced(self, folder: Path, name: str, content: str, found: str):
+        (folder / name).write_text(content)
+        before = {file.name: file.read_bytes() for file in folder.iterdir()}
+        model, sides = text_model(seed=1)
+        with pytest.raises(FileExistsError, match=f"a new folder or a model to replace, got {found}; name another"):
+            save_model(folder, model, sides, Languages("en", "de"), {})
+        assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
 WEIGHT_DAMAGE: list[tuple[Callable[[dict[str, Tensor]], object], list[str]]] = [

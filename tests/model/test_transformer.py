@@ -6,12 +6,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tests.model.naive import NaiveTransformer
-from tests.model.small import KINDS, random_ids, random_model, small_config
+from tests.model.small import random_ids, random_model, small_config
 from torch import Tensor, nn
 
 from rela.attention.multihead import MultiheadAttention
-from rela.attention.spec import PRESETS
+from rela.attention.spec import KINDS, PRESETS
 from rela.model.config import SIZES, Attentions, ModelConfig
+from rela.model.dropout import Dropout
 from rela.model.transformer import Transformer, evaluating, sinusoids
 from rela.text.vocabulary import BOS, EOS, PAD
 
@@ -281,9 +282,14 @@ class TestDropout:
 
     @pytest.mark.parametrize("name", ["dropout", "attention_dropout"])
     def test_each_has_its_own_rate(self, name: str):
+        """With one rate at zero, nothing but the modules of the other draws random numbers."""
         model = random_model(small_config("rela-g", **{"dropout": 0.0, "attention_dropout": 0.0, name: 0.5})).train()
         source, target = ids_for(model.config)
         assert not torch.equal(model(source, target), model(source, target))
+        for module in model.modules():
+            if isinstance(module, Dropout if name == "dropout" else MultiheadAttention):
+                module.eval()
+        assert torch.equal(model(source, target), model(source, target))
 
     def test_evaluating_gives_the_mode_back(self):
         model = Transformer(small_config()).train()

@@ -108,9 +108,15 @@ def test_nothing_but_a_model_is_replaced(run: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
     (tmp_path / "file").write_text("a file")
     (tmp_path / "empty").mkdir()
-    for out in (tmp_path / "thesis", tmp_path / "file", run, run / "checkpoints", run / "checkpoints/step-0000006"):
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    noted = Path(shutil.copytree(run / "model", tmp_path / "noted"))
+    (noted / "notes.txt").write_text("what was good about it")
+    wrong = (tmp_path / name for name in ("thesis", "file", "bert", "link", "noted"))
+    for out in (*wrong, run, run / "checkpoints", run / "checkpoints/step-0000006"):
         before = sorted(path.name for path in tmp_path.iterdir())
-        with pytest.raises(FileExistsError, match="expected a new folder or a model to replace, got something else"):
+        with pytest.raises(FileExistsError, match=r"expected a new folder or a model to replace, got .*; name another"):
             average_run(run, 2, out)
         assert sorted(path.name for path in tmp_path.iterdir()) == before
     average_run(run, 2, tmp_path / "empty")

@@ -1,12 +1,19 @@
 """Configurations: types, overrides, and what is said about mistakes."""
 
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from rela.training import config as config_module
 from rela.training.config import ModelSection, OverrideError, TrainConfig, dump_config, load_config
+from rela.training.settings import sections_of
 
+FOLDER = Path(__file__).resolve().parents[2] / "configs"
+CONFIGS = sorted(FOLDER.glob("*.yaml"))
 MINIMAL = "store: data\nbudget: {steps: 10}\n"
 
 
@@ -101,6 +108,8 @@ def test_an_attention_of_its_own_for_each_kind(tmp_path: Path) -> None:
         ("batch.tokens=many", "batch.tokens: expected a whole number, got 'many'"),
         ("batch.tokens=1.5", "batch.tokens: expected a whole number, got 1.5"),
         ("batch.tokens=0", "batch.tokens: expected at least 1, got 0"),
+        ("batch.tokens=30000", "update_tokens: expected at least tokens 30000, got 25000; an update is made of whole"),
+        ("batch.update_tokens=4095", "update_tokens: expected at least tokens 4096, got 4095"),
         ("batch=3", "batch: expected settings of its own, got 3"),
         ("batch.subword_dropout=1", "subword_dropout: expected a probability below 1, got 1"),
         ("optimizer.beta2=1", "beta2: expected 0 or more and less than 1, got 1.0"),
@@ -193,3 +202,51 @@ def test_separate_vocabularies_of_the_same_size_are_not_tied() -> None:
     assert ModelSection(tied="none").resolve(50, 50, joint=True).tied == "none"
     with pytest.raises(ValueError, match=r"model.tied: expected 'target' or 'none' for separate vocabularies, got"):
         ModelSection(tied="all").resolve(50, 50, joint=False)
+
+
+class TestShipped:
+    """The configurations that come with the package."""
+
+    @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+    def test_each_can_be_used(self, path: Path) -> None:
+        config = load_config(path)
+        config.model.resolve(9_000, 9_000, joint=True)
+        assert f"rela train configs/{path.name}" in path.read_text(encoding="utf-8")
+        assert f"rela prepare {config.store} " in path.read_text(encoding="utf-8")
+
+    def test_one_has_every_setting(self) -> None:
+        """The budget is whatever comes first, so the comment names those that are not set."""
+        path = next(path for path in CONFIGS if path.name == "multi30k.yaml")
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        sections = sections_of(TrainConfig)
+        assert set(data) == set(TrainConfig.__struct_fields__)
+        for name, section in sections.items():
+            known = set(section.__struct_fields__)
+            assert set(data[name]) == (known if name != "budget" else {"tokens"}), name
+        assert "steps (updates), tokens (target), epochs" in path.read_text(encoding="utf-8")
+        assert set(sections["budget"].__struct_fields__) == {"steps", "tokens", "epochs"}
+
+    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+        expected = (
+            f"x.yaml: expected a configuration, there is no such file; those that came with rela are in {FOLDER}: "
+        )
+        with pytest.raises(FileNotFoundError, match=f"{re.escape(expected)}.*, multi30k.yaml"):
+            load_config(tmp_path / "x.yaml")
+        expected = f"there is no such file; one of that name came with rela: {FOLDER / 'multi30k.yaml'}"
+        with pytest.raises(FileNotFoundError, match=f"{re.escape(expected)}$"):
+            load_config(tmp_path / "configs" / "multi30k.yaml")
+
+    def test_of_an_installed_package(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        package = tmp_path / "site-packages" / "rela"
+        (package / "configs").mkdir(parents=True)
+        monkeypatch.setattr(config_module, "_PACKAGE", package)
+        with pytest.raises(FileNotFoundError, match=r"there is no such file$"):
+            load_config(tmp_path / "own.yaml")
+        (package / "configs" / "own.yaml").write_text(MINIMAL)
+        with pytest.raises(FileNotFoundError, match=re.escape(f"with rela: {package / 'configs' / 'own.yaml'}")):
+            load_config(tmp_path / "own.yaml")
+
+    def test_all_of_them_are_packed(self) -> None:
+        hatch = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+        assert hatch["wheel"]["force-include"] == {"configs": "rela/configs"}
+        assert "/configs" in hatch["sdist"]["include"]

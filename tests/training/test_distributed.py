@@ -8,15 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 import yaml
+from tests.model.folders import text_model
 from tests.training.helpers import (
     Silent,
     make_store,
     model_bytes,
     new_trainer,
+    partly_translated,
     plain_config,
     resumed_trainer,
     spawn,
@@ -25,12 +28,14 @@ from tests.training.helpers import (
 )
 
 from rela.model.directory import read_tensors
+from rela.text.store import Sentences, Split
 from rela.training import trainer
 from rela.training.checkpoints import list_checkpoints
-from rela.training.config import to_config
+from rela.training.config import ValidationSection, to_config
 from rela.training.journal import read_log
 from rela.training.runs import resume, start
 from rela.training.signals import InterruptedRunError
+from rela.training.validation import Validator
 from rela.training.world import World
 
 EXACT: dict[str, Any] = {"model__dropout": 0.0, "model__attention_dropout": 0.0}
@@ -105,27 +110,32 @@ def events(run: Path, event: str) -> list[dict[str, Any]]:
     return [entry for entry in read_log(run) if entry["event"] == event]
 
 
-@pytest.mark.parametrize("update_tokens", [1, 150, 250], ids=["one batch for two", "three batches", "five batches"])
-def test_two_processes_learn_what_one_learns(store: Path, tmp_path: Path, update_tokens: int) -> None:
-    data = plain_config(store, **EXACT, batch__update_tokens=update_tokens, validation__bleu=True)
+@pytest.mark.parametrize(
+    ("tokens", "update_tokens"),
+    [(1, 1), (60, 150), (60, 250)],
+    ids=["one batch for two", "three batches", "five batches"],
+)
+def test_two_processes_learn_what_one_learns(store: Path, tmp_path: Path, tokens: int, update_tokens: int) -> None:
+    data = plain_config(store, **EXACT, batch__tokens=tokens, batch__update_tokens=update_tokens)
     alone, _ = new_trainer(to_config(data, "test"), tmp_path / "alone")
     counts = [len(alone._collect()) for _ in range(8)]  # pyright: ignore[reportPrivateUsage]
     assert any(count % 2 for count in counts)  # so that one process has more to do than the other
     train(to_config(data, "test"), tmp_path / "one")
     assert run_together(2, data, tmp_path / "two") == [0, 0]
     assert_close(tmp_path / "two", tmp_path / "one")
-    for event, keys in {"train": ("loss", "nll", "gradient_norm"), "validation": ("loss", "bleu")}.items():
+    for event, keys in {"train": ("loss", "nll", "gradient_norm"), "validation": ("loss",)}.items():
         for ours, theirs in zip(events(tmp_path / "two", event), events(tmp_path / "one", event), strict=True):
             assert ours["step"] == theirs["step"]
             assert [ours[key] for key in keys] == pytest.approx([theirs[key] for key in keys], rel=1e-3)
-    tokens = [[entry["tokens"] for entry in events(tmp_path / name, "train")] for name in ("one", "two")]
-    assert tokens[0] == tokens[1]
+    seen = [[entry["tokens"] for entry in events(tmp_path / name, "train")] for name in ("one", "two")]
+    assert seen[0] == seen[1]
 
 
 def test_one_process_may_see_longer_sentences_than_the_other(tmp_path: Path) -> None:
     """Its table of positions is then longer too, in training and in validation."""
     store = make_store(tmp_path / "text", pairs=40, longest=150)
-    data = plain_config(store, **EXACT, batch__max_pieces=2000, batch__tokens=300, validation__bleu=True)
+    batch = {"max_pieces": 2000, "tokens": 300, "update_tokens": 300}
+    data = plain_config(store, **EXACT, batch=batch, validation__bleu=True)
     data["budget"] = {"steps": 4}
     train(to_config(data, "test"), tmp_path / "one")
     assert run_together(2, data, tmp_path / "two") == [0, 0]
@@ -216,12 +226,26 @@ def look_at(world: World) -> None:
     world.wait()
 
 
+def validate(world: World) -> None:
+    model, sides = text_model(scale=2.5)
+    texts = ["the dog runs", "a cat", "the small house sleeps", "under the old house", "a dog sees a cat"]
+    ids = [np.array(sides.source.encode(text), np.int64) for text in texts]
+    same = Sentences(np.concatenate(ids), np.cumsum([0, *map(len, ids)]))
+    split = partly_translated(model, sides, Split(same, same))
+    validator = Validator(split, sides, ValidationSection(), 30, 256)
+    alone, found = validator.run(model, World()), validator.run(model, world)
+    assert alone.bleu is not None
+    assert 1 < alone.bleu < 99
+    assert found == pytest.approx(alone, rel=1e-6)
+
+
 def refuse(rank: int) -> None:
     raise ValueError(f"from {rank}")
 
 
-def test_two_talk_to_each_other(tmp_path: Path) -> None:
-    processes = [spawn(together, rank, tmp_path, look_at) for rank in range(2)]
+@pytest.mark.parametrize("check", [look_at, validate])
+def test_two_talk_to_each_other(tmp_path: Path, check: Callable[[World], None]) -> None:
+    processes = [spawn(together, rank, tmp_path, check) for rank in range(2)]
     for process in processes:
         process.join(60)
     assert [process.exitcode for process in processes] == [0, 0]

@@ -39,7 +39,8 @@ def assert_finite(run: Path) -> None:
 
 def test_nan_is_skipped_and_then_reported(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Poisoned(monkeypatch, start=4)
-    config = tiny_config(store, batch__update_tokens=1, checkpoints__every=1, divergence__max_skipped=3)
+    one_batch = {"tokens": 1, "update_tokens": 1}
+    config = tiny_config(store, batch=one_batch, checkpoints__every=1, divergence__max_skipped=3)
     trainer, _ = new_trainer(config, tmp_path / "run")
     with pytest.raises(DivergedError, match="diverged at update 6: the loss was not a finite number 3 times in a row"):
         trainer.train()
@@ -55,7 +56,7 @@ def test_nan_is_skipped_and_then_reported(store: Path, tmp_path: Path, monkeypat
 
 def test_a_skipped_update_changes_no_weight(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Poisoned(monkeypatch, 1)
-    config = tiny_config(store, batch__update_tokens=1, budget__steps=1, checkpoints__every=1)
+    config = tiny_config(store, batch={"tokens": 1, "update_tokens": 1}, budget__steps=1, checkpoints__every=1)
     trainer, _ = new_trainer(config, tmp_path / "run")
     before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
     trainer.train()

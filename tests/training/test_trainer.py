@@ -113,8 +113,9 @@ def test_updates_are_those_of_the_definition(store: Path, tmp_path: Path) -> Non
 
 
 def test_updates_have_the_tokens_that_were_asked_for(store: Path, tmp_path: Path) -> None:
-    for wanted in (1, 150, 400):
-        trainer, _ = new_trainer(tiny_config(store, batch__update_tokens=wanted), tmp_path / str(wanted))
+    for tokens, wanted in ((1, 1), (60, 150), (60, 400)):
+        config = tiny_config(store, batch__tokens=tokens, batch__update_tokens=wanted)
+        trainer, _ = new_trainer(config, tmp_path / str(wanted))
         batches = [trainer._collect() for _ in range(20)]  # pyright: ignore[reportPrivateUsage]
         if wanted == 1:
             assert all(len(update) == 1 for update in batches)

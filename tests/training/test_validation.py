@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.training.helpers import make_store, new_trainer, tiny_config
+from tests.training.helpers import make_store, new_trainer, partly_translated, tiny_config
 
 from rela.decoding.translator import Translator
 from rela.evaluation.bleu import corpus_bleu
@@ -32,14 +32,17 @@ def test_the_loss_is_the_mean_over_tokens(trainer: Trainer) -> None:
 
 
 def test_bleu_is_that_of_greedy_translations(trainer: Trainer) -> None:
-    split = trainer.validator._split  # pyright: ignore[reportPrivateUsage]
+    sides = trainer.tokenizers
+    split = partly_translated(trainer.model, sides, trainer.validator._split)  # pyright: ignore[reportPrivateUsage]
     source, target = (
         [tokenizer.decode(side[place].tolist()) for place in range(len(side))]
-        for tokenizer, side in zip(trainer.tokenizers, split, strict=True)
+        for tokenizer, side in zip(sides, split, strict=True)
     )
-    hypotheses = [one.text for one in Translator(trainer.model, trainer.tokenizers).translate(source, beam=1)]
+    hypotheses = [one.text for one in Translator(trainer.model, sides).translate(source, beam=1)]
     expected = corpus_bleu(hypotheses, [target], num_bootstrap=0).score
-    assert trainer.validator.run(trainer.model, World()).bleu == pytest.approx(expected)
+    found = Validator(split, sides, trainer.config.validation, 20, 256).run(trainer.model, World()).bleu
+    assert found == pytest.approx(expected)
+    assert 1 < expected < 99
 
 
 def test_dropout_is_off_and_then_as_before(trainer: Trainer) -> None:
@@ -64,7 +67,12 @@ def test_only_the_first_sentences(store: Path, tmp_path: Path) -> None:
 def test_sentences_longer_than_any_seen_before(tmp_path: Path) -> None:
     """The table of positions grows while validating; training must go on with it."""
     store = make_store(tmp_path, pairs=4, dev=2, longest=150, seed=3)
-    config = tiny_config(store, batch__max_pieces=600, budget__steps=2, validation__every=1, batch__tokens=600)
+    config = tiny_config(
+        store,
+        budget__steps=2,
+        validation__every=1,
+        batch={"tokens": 600, "update_tokens": 600, "max_pieces": 600},
+    )
     trainer, reporter = new_trainer(config, tmp_path / "run")
     assert max(len(side) for side in trainer.validator._split.target) > 256  # pyright: ignore[reportPrivateUsage]
     trainer.train()

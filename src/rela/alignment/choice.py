@@ -10,22 +10,16 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from rela._files import write_text
-from rela.alignment.links import Alignment, Link, align, default_layer
+from rela.alignment.links import Alignment, Link, align_by_choices, default_layer
+from rela.alignment.links import Choice as Choice
+from rela.model.directory import ALIGNMENT_FILE
 from rela.model.transformer import Transformer
 from rela.text.store import Tokenizers
 
-FILE: Final = "alignment.json"
 _ENOUGH: Final = 20  # words; with fewer, chance would decide
-
-
-class Choice(NamedTuple):
-    """A decoder layer, from 0, and whether a word's row is the one that has it as its input."""
-
-    layer: int
-    shifted: bool
 
 
 def same_words(alignment: Alignment) -> list[Link]:
@@ -46,26 +40,25 @@ def default_choice(model: Transformer) -> Choice:
 
 def choose(model: Transformer, tokenizers: Tokenizers, pairs: Sequence[tuple[str, str]]) -> Choice | None:
     """The layer and rows that link most of the words that are the same on both sides; None: there are too few."""
-    found: dict[Choice, int] = {}
-    for layer in range(model.config.decoder_layers):
-        for shifted in (False, True):
-            alignments = list(align(model, tokenizers, pairs, layer=layer, shifted=shifted))
-            wanted = [same_words(alignment) for alignment in alignments]
-            if sum(map(len, wanted)) < _ENOUGH:
-                return None
-            hits = (len(set(same) & set(a.links)) for same, a in zip(wanted, alignments, strict=True))
-            found[Choice(layer, shifted)] = sum(hits)
-    return max(found, key=lambda choice: found[choice])
+    choices = [Choice(layer, shifted) for layer in range(model.config.decoder_layers) for shifted in (False, True)]
+    hits = dict.fromkeys(choices, 0)
+    num_same = 0
+    for alignments in align_by_choices(model, tokenizers, pairs, choices):
+        same = set(same_words(alignments[0]))
+        num_same += len(same)
+        for choice, alignment in zip(choices, alignments, strict=True):
+            hits[choice] += len(same & set(alignment.links))
+    return max(choices, key=lambda choice: hits[choice]) if num_same >= _ENOUGH else None
 
 
 def save_choice(folder: Path, choice: Choice) -> None:
     """Put it beside a model."""
-    write_text(folder / FILE, json.dumps(choice._asdict()) + "\n")
+    write_text(folder / ALIGNMENT_FILE, json.dumps(choice._asdict()) + "\n")
 
 
 def load_choice(folder: Path, model: Transformer) -> Choice:
     """The choice beside a model, or the default."""
-    path = folder / FILE
+    path = folder / ALIGNMENT_FILE
     if not path.is_file():
         return default_choice(model)
     try:

@@ -18,6 +18,13 @@ Link = tuple[int, int]
 """A source word and a target word, counted from 0."""
 
 
+class Choice(NamedTuple):
+    """How weights link words: a decoder layer, from 0, and whether a word's row is the one that has it as its input."""
+
+    layer: int
+    shifted: bool
+
+
 class Alignment(NamedTuple):
     """The words of a pair, and the links between them."""
 
@@ -51,18 +58,24 @@ def align(
     chosen = default_layer(model) if layer is None else layer
     if not 0 <= chosen < model.config.decoder_layers:
         raise ValueError(f"layer: expected 0 to {model.config.decoder_layers - 1}, got {chosen}")
+    return (found for (found,) in align_by_choices(model, tokenizers, pairs, [Choice(chosen, shifted)]))
+
+
+def align_by_choices(
+    model: Transformer, tokenizers: Tokenizers, pairs: Sequence[tuple[str, str]], choices: Sequence[Choice]
+) -> Iterator[list[Alignment]]:
+    """For each pair its alignments, one for each choice. A pair goes through the model once, however many there are."""
+    layers = sorted({choice.layer for choice in choices})
     encoded = ((s, t, tokenizers.source.encode_with_spans(s), tokenizers.target.encode_with_spans(t)) for s, t in pairs)
     for batch in _batches(encoded):
-        all_weights = cross_weights(model, [PiecePair(s.ids, t.ids) for _, _, s, t in batch], [chosen])
+        all_weights = cross_weights(model, [PiecePair(s.ids, t.ids) for _, _, s, t in batch], layers)
         for (*texts, source, target), weights in zip(batch, all_weights, strict=True):
             words: tuple[list[Span], list[Span]] = (split_words(texts[0]), split_words(texts[1]))
-            merged = word_weights(
-                weights[0].mean(axis=0),
-                pieces_of_words(source.spans, words[0]),
-                pieces_of_words(target.spans, words[1]),
-                shifted=shifted,
-            )
-            yield Alignment(word_texts(texts[0], words[0]), word_texts(texts[1], words[1]), best_links(merged))
+            pieces = (pieces_of_words(source.spans, words[0]), pieces_of_words(target.spans, words[1]))
+            means = {layer: of_heads.mean(axis=0) for layer, of_heads in zip(layers, weights, strict=True)}
+            merged = (word_weights(means[choice.layer], *pieces, shifted=choice.shifted) for choice in choices)
+            sides = (word_texts(texts[0], words[0]), word_texts(texts[1], words[1]))
+            yield [Alignment(*sides, best_links(found)) for found in merged]
 
 
 _EncodedPair = tuple[str, str, Encoded, Encoded]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final
 
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
 from rela.attention.multihead import MultiheadAttention
-from rela.attention.spec import AttentionSpec, resolve
+from rela.attention.spec import KINDS, AttentionSpec, Kind, resolve
 
-Kind = Literal["encoder", "decoder", "cross"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 Chooser = Callable[[str, nn.Module], bool]
 
 _HOOKS: Final = (

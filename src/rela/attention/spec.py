@@ -14,6 +14,10 @@ from typing import Final, Literal, get_args
 MapName = Literal["softmax", "sparsemax", "entmax15", "entmax", "topk", "relu", "relu2", "gelu", "leaky", "sigmoid"]
 NormName = Literal["none", "rmsnorm", "rmsnorm-xavier", "gated-rmsnorm", "layernorm", "gated-layernorm"]
 
+Kind = Literal["encoder", "decoder", "cross"]
+"""Where an attention stands: self-attention of the encoder or the decoder, or from the decoder to the encoder."""
+
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 MAPS: Final[tuple[MapName, ...]] = get_args(MapName)
 NORMS: Final[tuple[NormName, ...]] = get_args(NormName)
 

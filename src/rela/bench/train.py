@@ -20,6 +20,7 @@ from rela._version import __version__
 from rela.bench import joeynmt
 from rela.model.config import ModelConfig
 from rela.text.store import Store
+from rela.training.allocator import keep_memory
 from rela.training.config import ModelSection, dump_config, to_config
 from rela.training.journal import read_log
 
@@ -40,9 +41,10 @@ class TrainSetting:
     seed: int = 1
 
     def model(self) -> ModelConfig:
-        """The model of ours, and the peer's in its own words."""
-        source, target = (tokenizer.size for tokenizer in Store.open(self.store).tokenizers())
-        return ModelSection(size=self.size, attention=self.attention).resolve(source, target, joint=source == target)
+        """Our model; the peer's is told from it."""
+        sides = Store.open(self.store).tokenizers()
+        section = ModelSection(size=self.size, attention=self.attention)
+        return section.resolve(sides.source.size, sides.target.size, joint=sides.joint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +105,7 @@ def summarise(setting: TrainSetting, model: ModelConfig, rounds: list[Round], pe
         "signature": (
             f"train|size:{setting.size}|attention:{setting.attention}|vocabulary:{model.target_vocabulary}"
             f"|batch:{setting.tokens}|updates:{setting.updates}|threads:{setting.threads}|dtype:float32|device:cpu"
+            f"|memory:{keep_memory()}"
             f"|pairs:{len(rounds)}|statistic:median|{peer_version}|rela:{__version__}"
         ),
     }

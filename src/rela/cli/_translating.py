@@ -80,7 +80,7 @@ def run_job(job: Job, console: Console) -> None:
     lines = read_lines(job.source, report=report, max_chars=max(MAX_CHARS, _CHARS_PER_PIECE * job.max_source))
     entries: list[dict[str, Any]] = []
     with _open_output(job, translator) as out, _progress(job, console) as advance:
-        for line, found in _translations(translator, lines, job, window, out.num_windows):
+        for line, found in _translations(translator, lines, job, window, out.num_windows, advance):
             if not found.finished:
                 out.odd.unfinished.append(line.line)
             if found.truncated or line.problem == "too-long":
@@ -90,7 +90,6 @@ def run_job(job: Job, console: Console) -> None:
                 out.end_window()
             if job.json_to is not None:
                 entries.append({"line": line.line, "source": line.text, **asdict(found)})
-            advance(1)
         out.finish()
     _say(job, report, out.odd)
     if job.json_to is not None:
@@ -122,7 +121,12 @@ def _lines(numbers: list[int]) -> str:
 
 
 def _translations(
-    translator: Translator, lines: Iterable[Line], job: Job, window: int, num_skipped: int
+    translator: Translator,
+    lines: Iterable[Line],
+    job: Job,
+    window: int,
+    num_skipped: int,
+    advance: Callable[[int], None],
 ) -> Iterator[Done]:
     """Window by window; the windows that a cut-off output has already are left out."""
     iterator = iter(lines)
@@ -140,6 +144,7 @@ def _translations(
             max_source=job.max_source,
             align=job.align,
             warn_truncated=False,  # with the numbers of all lines, at the end
+            progress=advance,
         )
         yield from map(Done, chunk, found)
     if number < num_skipped * window:  # of a stream, nothing else tells

@@ -20,7 +20,7 @@ def train(
     attention: Annotated[str, typer.Option(help="Our attention; the peer's is softmax.")] = "rela-g",
     tokens: Annotated[int, typer.Option(min=1, help="Places in a batch, which is an update.")] = 4096,
     updates: Annotated[int, typer.Option(min=20, help="Updates of each run; the first few do not count.")] = 30,
-    rounds: Annotated[int, typer.Option(min=3, help="Pairs of runs.")] = 5,
+    rounds: Annotated[int, typer.Option(min=5, help="Pairs of runs.")] = 5,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of each run. Default: torch's.")] = None,
     json_to: JsonOption = None,
 ) -> None:

@@ -13,6 +13,10 @@ from torch import Tensor
 from rela.model.transformer import DecoderState, Transformer, evaluating
 from rela.text.vocabulary import BOS, EOS, PAD
 
+MAX_RATIO: Final = 2
+MAX_EXTRA: Final = 20
+"""A translation has at most ``MAX_RATIO`` times as many tokens as the source has pieces, and ``MAX_EXTRA`` more."""
+
 _FORBIDDEN: Final = (PAD, BOS)
 _LARGEST_PENALTY: Final = 10.0
 _BLOCK: Final = 64  # pieces of the vocabulary that are looked at together
@@ -25,36 +29,28 @@ class SearchOptions:
     Attributes:
         beam: partial translations that are kept for each sentence; 1 is greedy search.
         length_penalty: exponent of GNMT's ``((5 + length) / 6)``, by which the log-probability is divided.
-        max_ratio, max_extra: a translation has at most ``max_ratio * source pieces + max_extra`` tokens, EOS among
-            them; one that has not ended by then is cut off there.
     """
 
     beam: int = 4
     length_penalty: float = 0.6
-    max_ratio: float = 2.0
-    max_extra: int = 20
 
     def __post_init__(self) -> None:
         check_whole("beam", self.beam)
-        for name in ("length_penalty", "max_ratio"):
-            if not isinstance(value := getattr(self, name), Real):
-                raise TypeError(f"{name}: expected a number, got {value!r}")
+        if not isinstance(self.length_penalty, Real):  # pyright: ignore[reportUnnecessaryIsInstance] (callers may be untyped)
+            raise TypeError(f"length_penalty: expected a number, got {self.length_penalty!r}")
         if self.beam < 1:
             raise ValueError(f"beam: expected at least 1, got {self.beam}")
         if not 0 <= self.length_penalty <= _LARGEST_PENALTY:
             raise ValueError(f"length_penalty: expected 0 to {_LARGEST_PENALTY:g}, got {self.length_penalty}")
-        if not 0 <= self.max_ratio < math.inf or self.max_extra < 0 or self.max_ratio + self.max_extra == 0:
-            raise ValueError(
-                f"max_ratio and max_extra: expected lengths that allow a piece, got {self.max_ratio}, {self.max_extra}"
-            )
-
-    def longest(self, source_length: int) -> int:
-        """Most tokens that a translation may have, EOS among them."""
-        return max(1, int(self.max_ratio * source_length + self.max_extra))
 
     def penalty(self, length: int) -> float:
         """What the log-probability of ``length`` tokens, EOS among them, is divided by."""
         return ((5 + length) / 6) ** float(self.length_penalty)
+
+
+def longest_translation(source_length: int) -> int:
+    """Most tokens that a translation may have, EOS among them. One that has not ended by then is cut off there."""
+    return MAX_RATIO * source_length + MAX_EXTRA
 
 
 def check_whole(name: str, value: object) -> None:
@@ -93,7 +89,7 @@ class _Search:
         self.model, self.options = model, options
         self.alive = list(range(source.shape[0]))
         self.finished: list[list[Hypothesis]] = [[] for _ in self.alive]
-        self.longest = [options.longest(int(n) - 1) for n in source.ne(PAD).sum(1)]
+        self.longest = [longest_translation(int(n) - 1) for n in source.ne(PAD).sum(1)]
         self.device = source.device
         self.state: DecoderState = model.start(source)
         # At first a sentence's beams are all alike, so only the first may go on.

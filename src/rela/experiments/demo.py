@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from rela._files import write_text
+from rela._version import __version__
 from rela.alignment.choice import Choice
 from rela.alignment.errors import GoldLinks, alignment_error_rate
 from rela.alignment.links import Alignment
@@ -86,7 +87,7 @@ class DemoResult(NamedTuple):
             "signatures": {
                 "bleu": self.bleu["test"].signature,
                 "aer": f"AER|gold:grammar-test|attention:{attention}|layer:{self.aligned_by.layer + 1}|head:mean|"
-                f"shift:{'yes' if self.aligned_by.shifted else 'no'}|chosen:same-words-dev|level:word",
+                f"shift:{'yes' if self.aligned_by.shifted else 'no'}|chosen:same-words-dev|level:word|v{__version__}",
             },
             "translations": [
                 {

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from rela.attention.spec import AttentionSpec, resolve
+from rela.attention.spec import KINDS, AttentionSpec, Kind, resolve
 from rela.text.vocabulary import SPECIAL_PIECES
 
 Tied = Literal["none", "target", "all"]
@@ -26,7 +26,7 @@ class Attentions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """The same attention for all three kinds."""
         return cls(encoder=attention, decoder=attention, cross=attention)
 
-    def spec(self, kind: Literal["encoder", "decoder", "cross"]) -> AttentionSpec:
+    def spec(self, kind: Kind) -> AttentionSpec:
         """The description of one kind's attention."""
         choice = getattr(self, kind)
         try:
@@ -37,7 +37,7 @@ class Attentions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def label(self) -> str:
         """One name if all kinds are alike, else one for each."""
-        names = {kind: self.spec(kind).name for kind in ("encoder", "decoder", "cross")}
+        names = {kind: self.spec(kind).name for kind in KINDS}
         if len(set(names.values())) == 1:
             return names["cross"]
         return ",".join(f"{kind}:{name}" for kind, name in names.items())
@@ -84,7 +84,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 f"tied: expected 'target' or 'none' for separate vocabularies ({self.source_vocabulary:,} and "
                 f"{self.target_vocabulary:,} pieces), got 'all'; or prepare the text with one joint vocabulary"
             )
-        for kind in ("encoder", "decoder", "cross"):
+        for kind in KINDS:
             self.attention.spec(kind)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,11 +20,21 @@ from rela._files import new_folder, write_text
 from rela._version import __version__
 from rela.model.config import ModelConfig
 from rela.model.transformer import Transformer
-from rela.text.store import Tokenizers
+from rela.text.store import SIDES, Tokenizers
 
+MODEL_FOLDER: Final = "model"  # in a run's folder: the finished model
+CHECKPOINTS_FOLDER: Final = "checkpoints"  # beside it
 FORMAT: Final = "rela-model-1"
 CONFIG_FILE: Final = "config.json"
 WEIGHTS_FILE: Final = "model.safetensors"
+ALIGNMENT_FILE: Final = "alignment.json"  # which weights link words, if that was found out
+_OWN_FILES: Final = {
+    CONFIG_FILE,
+    WEIGHTS_FILE,
+    ALIGNMENT_FILE,
+    "tokenizer.json",
+    *(f"tokenizer.{side}.json" for side in SIDES),
+}
 _FINGERPRINT: Final = "rela_fingerprint"  # in the metadata of the weights
 _SHOWN: Final = 5  # names in an error
 
@@ -45,9 +57,34 @@ class LoadedModel(NamedTuple):
 def save_model(
     folder: Path, model: Transformer, tokenizers: Tokenizers, languages: Languages, made_by: dict[str, Any]
 ) -> None:
-    """Write a model directory, whole or not at all. ``made_by`` says how the weights came about."""
+    """Write a model directory, whole or not at all. ``made_by`` says how the weights came about.
+
+    A model that is there is replaced, anything else is refused.
+    """
+    check_replaceable(folder)
     with new_folder(folder) as partial:
         write_model_files(partial, model.state_dict(), model.config, tokenizers, languages, made_by)
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse to put a model in the place of anything but a model of ours or an empty folder."""
+    if not os.path.lexists(folder):
+        return
+    found = "something else"
+    if folder.is_dir():
+        names = {path.name for path in folder.iterdir()}
+        if not names:
+            return
+        if CONFIG_FILE in names:
+            try:
+                _raw_description(folder)
+            except (ValueError, OSError):
+                found = f"something else, by its {CONFIG_FILE}"
+            else:
+                if names <= _OWN_FILES:
+                    return
+                found = f"one with other files in it, such as {min(names - _OWN_FILES)}"
+    raise FileExistsError(f"{folder}: expected a new folder or a model to replace, got {found}; name another")
 
 
 def write_model_files(
@@ -102,22 +139,29 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
         raise OSError(f"{path}: could not be written: {error}; is the disk full?") from None
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file; a damaged one is an error that says so."""
+@contextlib.contextmanager
+def open_tensors(path: Path) -> Generator[Any]:
+    """A safetensors file, to be read in parts; a missing or damaged one is an error that says so."""
     if path.is_dir():
         raise IsADirectoryError(f"{path}: expected a file of weights, got a folder; copy the file anew")
     if not path.is_file():
         raise FileNotFoundError(f"{path}: expected a file of weights, there is none; copy it anew")
     try:
         with safetensors.safe_open(path, framework="pt") as file:  # pyright: ignore[reportPrivateImportUsage]
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            yield file
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path}: expected a safetensors file, got a damaged one ({error}); copy it anew") from None
 
 
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """All of a safetensors file."""
+    with open_tensors(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+
+
 def read_fingerprint(path: Path) -> str | None:
-    """The fingerprint in a weights' file that :func:`read_tensors` could read."""
-    with safetensors.safe_open(path, framework="pt") as file:  # pyright: ignore[reportPrivateImportUsage]
+    """The fingerprint in a weights' file."""
+    with open_tensors(path) as file:
         return (file.metadata() or {}).get(_FINGERPRINT)
 
 
@@ -224,9 +268,9 @@ def find_model_folder(path: Path) -> Path:
     """The model directory that a path means: itself, or in a run's folder the finished model."""
     if (path / CONFIG_FILE).is_file():
         return path
-    if (path / "model" / CONFIG_FILE).is_file():
-        return path / "model"
-    if (path / "checkpoints").is_dir():
+    if (path / MODEL_FOLDER / CONFIG_FILE).is_file():
+        return path / MODEL_FOLDER
+    if (path / CHECKPOINTS_FOLDER).is_dir():
         raise FileNotFoundError(
             f"{path}: the training has not finished a model yet; go on with `rela train --resume`, or make one of the "
             f"checkpoints with `rela average {path}`"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Generator
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from rela.attention.key_values import KeyValues
 from rela.attention.multihead import MultiheadAttention
+from rela.attention.spec import Kind
 from rela.model.config import ModelConfig
 from rela.model.dropout import Dropout
 from rela.text.vocabulary import PAD
-
-Kind = Literal["encoder", "decoder", "cross"]
 
 _FEWEST_POSITIONS: Final = 256  # the table of sinusoids grows from here, by doubling
 

@@ -9,17 +9,18 @@ import torch
 from torch import Tensor
 
 from rela._files import new_folder
-from rela.alignment import choice
 from rela.model.directory import (
-    CONFIG_FILE,
+    ALIGNMENT_FILE,
+    MODEL_FOLDER,
     WEIGHTS_FILE,
     Languages,
+    check_replaceable,
     read_description,
     read_tensors,
     write_model_files,
 )
 from rela.text.store import Tokenizers
-from rela.training.checkpoints import MODEL_FOLDER, STATE_FILE, list_checkpoints, read_state
+from rela.training.checkpoints import list_checkpoints, read_state
 
 
 def average_weights(folders: list[Path]) -> dict[str, Tensor]:
@@ -43,8 +44,7 @@ def average_run(run: Path, last: int, out: Path) -> list[int]:
     """
     if last < 1:
         raise ValueError(f"last: expected at least 1 checkpoint, got {last}")
-    if out.exists() and not _may_be_replaced(out):
-        raise FileExistsError(f"{out}: expected a new folder or a model to replace, got something else; name another")
+    check_replaceable(out)
     while True:
         chosen = [checkpoint for checkpoint in list_checkpoints(run) if checkpoint.scheduled][-last:]
         if not chosen:
@@ -70,14 +70,6 @@ def _write_average(run: Path, checkpoints: list[Path], out: Path) -> None:
             Languages(description["source_language"], description["target_language"]),
             {"average_of_steps": steps, **description.get("made_by", {})},
         )
-        chosen = run / MODEL_FOLDER / choice.FILE  # at the end of the training, for its model
+        chosen = run / MODEL_FOLDER / ALIGNMENT_FILE  # at the end of the training, for its model
         if chosen.is_file():
-            shutil.copyfile(chosen, partial / choice.FILE)
-
-
-def _may_be_replaced(folder: Path) -> bool:
-    """True for an empty folder and for a model, but not for a checkpoint: training needs that."""
-    if not folder.is_dir():
-        return False
-    is_model = (folder / CONFIG_FILE).is_file() and not (folder / STATE_FILE).exists()
-    return is_model or not any(folder.iterdir())
+            shutil.copyfile(chosen, partial / ALIGNMENT_FILE)

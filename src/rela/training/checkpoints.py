@@ -14,16 +14,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import safetensors
 import torch
 from torch import Tensor, nn
 
 from rela._files import new_folder, write_text
 from rela._warn import warn
+from rela.model.directory import CHECKPOINTS_FOLDER as FOLDER
+from rela.model.directory import MODEL_FOLDER as MODEL_FOLDER
 from rela.model.directory import (
     WEIGHTS_FILE,
     Languages,
     fill_weights,
+    open_tensors,
     read_tensors,
     write_model_files,
     write_tensors,
@@ -31,8 +33,6 @@ from rela.model.directory import (
 from rela.model.transformer import Transformer
 from rela.text.store import Tokenizers
 
-FOLDER: Final = "checkpoints"
-MODEL_FOLDER: Final = "model"  # the finished model, beside them
 OPTIMIZER_FILE: Final = "optimizer.safetensors"
 STATE_FILE: Final = "training.json"
 NEEDED: Final = ("tokens", "pairs", "seconds", "position", "best", "stale", "validated", "store", "divergence")
@@ -145,12 +145,8 @@ def load_newest(run: Path, model: Transformer, optimizer: torch.optim.Optimizer)
 def _check_whole(path: Path) -> None:
     """Look at what averages need, without reading all of it."""
     read_state(path)
-    file = path / WEIGHTS_FILE
-    try:
-        with safetensors.safe_open(file, framework="pt"):  # pyright: ignore[reportPrivateImportUsage]
-            pass
-    except safetensors.SafetensorError as error:
-        raise ValueError(f"{file}: expected a safetensors file, got a damaged one ({error})") from None
+    with open_tensors(path / WEIGHTS_FILE):
+        pass
 
 
 def clear_leftovers(run: Path) -> None:

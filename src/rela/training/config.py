@@ -9,11 +9,13 @@ from typing import Any, Final, Literal
 import msgspec
 import yaml
 
+from rela.attention.spec import KINDS
 from rela.model.config import SIZES, AttentionChoice, Attentions, ModelConfig, Tied
 from rela.training.dialect import load_yaml
 from rela.training.schedule import RateConfig
 from rela.training.settings import check_keys, explain, sections_of
 
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
 _SOME_VOCABULARY: Final = 100  # the real one is known when the store is open
 
 
@@ -69,20 +71,16 @@ class ModelSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def to_attentions(choice: AttentionChoice) -> Attentions:
     """One attention for all kinds, or a mapping with one for each."""
     if isinstance(choice, dict) and "name" not in choice:
-        unknown = sorted(set(choice) - {"encoder", "decoder", "cross"})
+        unknown = sorted(set(choice) - set(KINDS))
         if unknown:
             raise ValueError(
                 f"attention: expected a name, `name` with options, or encoder, decoder and cross; got {unknown[0]!r}"
             )
         try:
-            attentions = msgspec.convert(choice, Attentions)
+            return msgspec.convert(choice, Attentions)
         except msgspec.ValidationError as error:
             raise ValueError(f"attention.{explain(error, choice, Attentions)}") from None
-    else:
-        attentions = Attentions.everywhere(choice)
-    for kind in ("encoder", "decoder", "cross"):
-        attentions.spec(kind)
-    return attentions
+    return Attentions.everywhere(choice)
 
 
 class BatchSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,6 +95,11 @@ class BatchSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         for name in ("tokens", "update_tokens", "max_pieces"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if self.update_tokens < self.tokens:
+            raise ValueError(
+                f"update_tokens: expected at least tokens {self.tokens}, got {self.update_tokens}; an update is made "
+                "of whole batches, so lower tokens too"
+            )
         if not 0 <= self.subword_dropout < 1:
             raise ValueError(f"subword_dropout: expected a probability below 1, got {self.subword_dropout}")
 
@@ -239,6 +242,8 @@ class OverrideError(ValueError):
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
     """Read a YAML configuration and apply overrides of the form ``a.b=c``, whose values are YAML too."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: expected a configuration, there is no such file{_shipped(path.name)}")
     try:
         text = path.read_text(encoding="utf-8")
         data = load_yaml(text)
@@ -253,6 +258,16 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
     except ValueError as error:
         to_config(load_yaml(text), str(path))  # raises if the file is at fault
         raise OverrideError(str(error)) from None
+
+
+def _shipped(name: str) -> str:
+    """Where the configurations lie that came with the package: inside it, or beside the sources."""
+    for folder in (_PACKAGE / "configs", _PACKAGE.parents[1] / "configs"):
+        if names := sorted(path.name for path in folder.glob("*.yaml")):
+            if name in names:
+                return f"; one of that name came with rela: {folder / name}"
+            return f"; those that came with rela are in {folder}: {', '.join(names)}"
+    return ""
 
 
 def to_config(data: Mapping[str, Any], where: str) -> TrainConfig:

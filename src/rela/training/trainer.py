@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import hashlib
-import json
 import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
@@ -81,7 +79,7 @@ class Trainer:
         store = Store.open(config.store)
         self.tokenizers, self.languages = store.tokenizers(), Languages(*store.languages)
         self.split = store.split(config.split)
-        self.store_digest = _digest(store.description, self.tokenizers.files())
+        self.store_digest = store.identity()
         self.model = self._build_model()
         smoothing = config.optimizer.label_smoothing
         guessing = guessing_loss(self.split.target, self.tokenizers.target.size, smoothing)
@@ -391,10 +389,6 @@ def _shared(criterion: nn.Module) -> nn.Module:
 def _mix(*numbers: int) -> int:
     """One seed out of several numbers."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
-
-
-def _digest(*parts: object) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _finite(value: float) -> float | None:
