@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import time
 import weakref
 from collections.abc import Generator
 from pathlib import Path
@@ -21,24 +22,30 @@ except ImportError:  # Windows
 _UNSUPPORTED: Final = (errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.EIO)
 """What file systems answer that have no locks, or none for folders."""
 
+_TRIES: Final = 5
+_PAUSE: Final = 0.1  # seconds between them: somebody may only be asking whether a folder is free
+
 
 def take(descriptor: int, refusal: str) -> bool:
     """Lock an open file or folder until it is closed, or raise a BlockingIOError with this text.
 
     Returns False where there are no locks.
     """
-    try:
-        return _lock(descriptor, wait=False)
-    except BlockingIOError:
-        raise BlockingIOError(refusal) from None
+    for _ in range(_TRIES):
+        try:
+            return _lock(descriptor)
+        except BlockingIOError:
+            time.sleep(_PAUSE)
+    raise BlockingIOError(refusal)
 
 
-def _lock(descriptor: int, *, wait: bool) -> bool:
+def _lock(descriptor: int, *, wait: bool = False, shared: bool = False) -> bool:
     """Returns False where there are no locks."""
     if fcntl is None:
         return False
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind if wait else kind | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in _UNSUPPORTED:
             return False
@@ -55,20 +62,12 @@ def waiting(path: Path) -> Generator[None]:
 
 
 class FolderLock:
-    """A hold on a folder, without a file in it. Whoever comes second gets a BlockingIOError with the text ``refusal``.
+    """A hold on a folder, without a file in it. Whoever comes second gets a BlockingIOError with the text ``refusal``."""
 
-    Unless told otherwise, it speaks of a run that is being trained.
-    """
-
-    def __init__(self, folder: Path, refusal: str | None = None) -> None:
+    def __init__(self, folder: Path, refusal: str) -> None:
         self._release = None
         if fcntl is None:  # such systems do not open folders either
             return
-        if refusal is None:
-            refusal = (
-                f"{folder}: expected a run that nobody trains, got one that another process is training now; wait for "
-                "it, or stop it first"
-            )
         self._descriptor = descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         release = weakref.finalize(self, os.close, descriptor)
         try:
@@ -102,11 +101,16 @@ class FolderLock:
 
 
 def is_free(folder: Path) -> bool:
-    """Whether nobody trains the run in a folder; False where that cannot be told."""
-    try:
-        lock = FolderLock(folder)
-    except (BlockingIOError, FileNotFoundError):
+    """Whether nobody holds a folder; False where that cannot be told. Several may ask at the same time."""
+    if fcntl is None:
         return False
-    is_sure = lock.is_held
-    lock.release()
-    return is_sure
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return False
+    try:
+        return _lock(descriptor, shared=True)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)

@@ -29,7 +29,7 @@ def start(config: TrainConfig, run: Path, world: World, reporter: Reporter) -> T
 
     def make() -> None:
         run.mkdir(parents=True, exist_ok=True)
-        locks.append(FolderLock(run))
+        locks.append(_lock(run))
         _check_new(run)  # somebody may have been faster
         write_text(run / CONFIG_FILE, dump_config(config))
 
@@ -80,7 +80,7 @@ def resume(
             "at the end of the new budget"
         )
     locks: list[FolderLock] = []
-    world.share(lambda: locks.append(FolderLock(run)))  # before anything in it is touched
+    world.share(lambda: locks.append(_lock(run)))  # before anything in it is touched
     try:
         trainer = Trainer(config, run, world, reporter, resume=True)
         trainer.lock = next(iter(locks), None)
@@ -103,6 +103,14 @@ def _load(run: Path, wanted: TrainConfig | None, overrides: Sequence[str]) -> tu
         raise FileNotFoundError(f"{run}: expected a run that was started before, with {CONFIG_FILE} in it; got none")
     saved = load_config(run / CONFIG_FILE)
     return saved, load_config(run / CONFIG_FILE, overrides) if wanted is None else wanted
+
+
+def _lock(run: Path) -> FolderLock:
+    return FolderLock(
+        run,
+        f"{run}: expected a run that nobody trains, got one that another process is training now; wait for it, or stop "
+        "it first",
+    )
 
 
 def _release(locks: Sequence[FolderLock]) -> None:
