@@ -43,14 +43,13 @@ class SearchOptions:
         if not 0 <= self.length_penalty <= _LARGEST_PENALTY:
             raise ValueError(f"length_penalty: expected 0 to {_LARGEST_PENALTY:g}, got {self.length_penalty}")
 
+    def longest(self, source_length: int) -> int:
+        """Most tokens that a translation may have, EOS among them. One that has not ended by then is cut off there."""
+        return MAX_RATIO * source_length + MAX_EXTRA
+
     def penalty(self, length: int) -> float:
         """What the log-probability of ``length`` tokens, EOS among them, is divided by."""
         return ((5 + length) / 6) ** float(self.length_penalty)
-
-
-def longest_translation(source_length: int) -> int:
-    """Most tokens that a translation may have, EOS among them. One that has not ended by then is cut off there."""
-    return MAX_RATIO * source_length + MAX_EXTRA
 
 
 def check_whole(name: str, value: object) -> None:
@@ -89,7 +88,7 @@ class _Search:
         self.model, self.options = model, options
         self.alive = list(range(source.shape[0]))
         self.finished: list[list[Hypothesis]] = [[] for _ in self.alive]
-        self.longest = [longest_translation(int(n) - 1) for n in source.ne(PAD).sum(1)]
+        self.longest = [options.longest(int(n) - 1) for n in source.ne(PAD).sum(1)]
         self.device = source.device
         self.state: DecoderState = model.start(source)
         # At first a sentence's beams are all alike, so only the first may go on.
