@@ -62,7 +62,7 @@ def waiting(path: Path) -> Generator[None]:
 
 
 class FolderLock:
-    """A hold on a folder, without a file in it. Whoever comes second gets a BlockingIOError with the text ``refusal``."""
+    """A hold on a folder, without a file in it. Whoever comes second gets a BlockingIOError that says ``refusal``."""
 
     def __init__(self, folder: Path, refusal: str) -> None:
         self._release = None

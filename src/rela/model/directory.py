@@ -84,7 +84,9 @@ def check_replaceable(folder: Path) -> None:
                 if names <= _OWN_FILES:
                     return
                 found = f"one with other files in it, such as {min(names - _OWN_FILES)}"
-    raise FileExistsError(f"{folder}: expected a new folder or a model to replace, got {found}; name another")
+    raise FileExistsError(
+        f"{folder}: expected a new folder or a model to replace, got {found}; name another, or move it away"
+    )
 
 
 def write_model_files(

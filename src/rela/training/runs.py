@@ -11,7 +11,8 @@ import msgspec
 from rela._files import write_text
 from rela._lock import FolderLock
 from rela._warn import warn
-from rela.training.checkpoints import FOLDER, MODEL_FOLDER
+from rela.model.directory import MODEL_FOLDER, check_replaceable
+from rela.training.checkpoints import FOLDER
 from rela.training.config import TrainConfig, dump_config, load_config
 from rela.training.journal import LOG_FILE, STATUS_FILE
 from rela.training.trainer import Reporter, Trainer
@@ -102,6 +103,7 @@ def _load(run: Path, wanted: TrainConfig | None, overrides: Sequence[str]) -> tu
     if not (run / CONFIG_FILE).is_file():
         raise FileNotFoundError(f"{run}: expected a run that was started before, with {CONFIG_FILE} in it; got none")
     saved = load_config(run / CONFIG_FILE)
+    check_replaceable(run / MODEL_FOLDER)  # an error now, not at the end
     return saved, load_config(run / CONFIG_FILE, overrides) if wanted is None else wanted
 
 
