@@ -84,9 +84,7 @@ def test_a_machine_without_the_folder(store: Path, tmp_path: Path, monkeypatch: 
 def test_files_in_the_place_of_the_model(store: Path, tmp_path: Path) -> None:
     train(tiny_config(store, budget__steps=2), tmp_path / "run")
     (tmp_path / "run" / "model" / "notes.txt").write_text("mine")
-    with pytest.raises(
-        FileExistsError, match=r"got one with other files in it, such as notes\.txt; name another, or mo"
-    ):
+    with pytest.raises(FileExistsError, match=r"other files in it, such as notes\.txt; name another, or move it"):
         resumed_trainer(tmp_path / "run")
     assert (tmp_path / "run" / "model" / "notes.txt").read_text() == "mine"
 
