@@ -143,6 +143,16 @@ def multi30k_table() -> str:
     return "\n".join([*lines, "", f"`{signature}`"])
 
 
+def kinds_table() -> str:
+    """Markdown: the demo's training with rela-g in one kind of attention only."""
+    names = {"none": "nowhere", "encoder": "encoder", "decoder": "decoder", "cross": "cross", "all": "everywhere"}
+    if not all((RESULTS / f"kinds-{name}.json").exists() for name in names):
+        return NOT_YET
+    losses = [f"{_read(f'kinds-{name}.json')['best']['loss']:.3f}" for name in names]
+    lines = [f"| `rela-g` in | {' | '.join(names.values())} |", f"|---|{'--:|' * len(names)}"]
+    return "\n".join([*lines, f"| dev loss at the end | {' | '.join(losses)} |"])
+
+
 def results_table() -> str:
     """Markdown for the README: the translation system in a few numbers, softmax beside rela-g."""
     pair = ("softmax", "rela-g")
@@ -186,6 +196,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "core speed": ("docs/attention.md", lambda: attention_speed_table("core")),
     "demo": ("docs/results.md", demo_table),
     "multi30k": ("docs/results.md", multi30k_table),
+    "kinds": ("docs/results.md", kinds_table),
     "results": ("README.md", results_table),
     "training speed": ("docs/results.md", train_speed_table),
 }

@@ -1,5 +1,7 @@
 """The comparison with JoeyNMT: what it is given, and what is made of both logs. A stand-in plays the peer."""
 
+import os
+import re
 import stat
 import subprocess
 import sys
@@ -47,6 +49,12 @@ def peer(tmp_path: Path) -> Path:
 def setting(store: Path, **changes: Any) -> TrainSetting:
     values: dict[str, Any] = {"size": "tiny", "attention": "rela-g", "tokens": 100, "updates": 20, "threads": 1}
     return TrainSetting(store=store, **values | changes)
+
+
+def test_paths_relative_to_the_working_folder(store: Path, peer: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(peer.parent)
+    relative = Path(os.path.relpath(store))
+    assert train.measure(setting(relative), Path(peer.name), rounds=1, on_round=lambda _: None)["ratio"] > 0
 
 
 def test_measures_interleaved_pairs(store: Path, peer: Path):
@@ -113,4 +121,4 @@ def test_the_command_says_what_is_missing(tmp_path: Path):
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("rela: error: x: expected the Python of an environment with JoeyNMT")
+    assert re.match(r"rela: error: /.*/x: expected the Python of an environment with JoeyNMT; make", done.stderr)

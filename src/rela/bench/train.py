@@ -65,6 +65,7 @@ def measure(
     setting: TrainSetting, peer_python: Path, *, rounds: int, on_round: Callable[[Round], None]
 ) -> dict[str, Any]:
     """Interleaved pairs of runs: the order within a pair changes from round to round."""
+    peer_python = peer_python.absolute()  # JoeyNMT works in a folder of its own
     peer_version = joeynmt.check_python(peer_python)
     store = Store.open(setting.store)
     if not store.tokenizers().joint or "dev" not in store.splits:
