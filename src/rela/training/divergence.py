@@ -22,6 +22,8 @@ class DivergedError(ValueError):
 def guessing_loss(sentences: Sentences, vocabulary_size: int, smoothing: float) -> float:
     """The lowest label-smoothed loss of a model that knows of the target only how frequent its pieces are."""
     pieces = sentences.tokens[:_SAMPLE]
+    if not len(pieces):
+        return math.inf
     counts = np.bincount(pieces, minlength=vocabulary_size).astype(np.float64)
     counts[EOS] += len(sentences) * len(pieces) / max(1, len(sentences.tokens))
     wanted = (1.0 - smoothing) * counts / counts.sum() + smoothing / vocabulary_size
