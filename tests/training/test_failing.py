@@ -12,6 +12,7 @@ from rela.model.directory import read_tensors
 from rela.training.checkpoints import list_checkpoints
 from rela.training.divergence import DivergedError
 from rela.training.loss import Criterion, Loss
+from rela.training.trainer import Trainer
 
 
 class Poisoned:
@@ -66,16 +67,21 @@ def test_a_skipped_update_changes_no_weight(store: Path, tmp_path: Path, monkeyp
     assert_finite(tmp_path / "run")
 
 
-def test_weights_that_are_no_numbers_overwrite_nothing(store: Path, tmp_path: Path) -> None:
-    trainer, _ = new_trainer(tiny_config(store), tmp_path / "run")
+def break_weights(trainer: Trainer, *, at: int) -> None:
+    """Weights that are no numbers after an update."""
     original = trainer.optimizer.step
 
     def step() -> None:
         original()
-        if trainer.step + 1 == 4:
+        if trainer.step + 1 == at:
             next(iter(trainer.model.parameters())).data.fill_(math.inf)
 
     trainer.optimizer.step = step  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_weights_that_are_no_numbers_overwrite_nothing(store: Path, tmp_path: Path) -> None:
+    trainer, _ = new_trainer(tiny_config(store), tmp_path / "run")
+    break_weights(trainer, at=4)
     with pytest.raises(DivergedError, match="after update 4 the weights are not finite numbers; the last checkpoint"):
         trainer.train()
     assert steps(tmp_path / "run") == [(2, True), (3, False)]
@@ -114,13 +120,6 @@ def test_a_loss_that_stays_where_guessing_would_be(store: Path, tmp_path: Path) 
 
 def test_weights_that_are_no_numbers_are_found_before_bleu(store: Path, tmp_path: Path) -> None:
     trainer, _ = new_trainer(tiny_config(store, validation={"every": 3, "bleu": True}), tmp_path / "run")
-    original = trainer.optimizer.step
-
-    def step() -> None:
-        original()
-        if trainer.step + 1 == 3:
-            next(iter(trainer.model.parameters())).data.fill_(math.inf)
-
-    trainer.optimizer.step = step  # pyright: ignore[reportAttributeAccessIssue]
+    break_weights(trainer, at=3)
     with pytest.raises(DivergedError, match="after update 3 the weights are not finite numbers"):
         trainer.train()

@@ -8,7 +8,7 @@ import typer
 from rela._files import ending_of, naming
 from rela._streams import STANDARD_OUTPUT, check_standard_output, has_standard_output
 from rela._warn import warn
-from rela.cli._output import STDOUT, JsonOption, console_for, write_json
+from rela.cli._output import STDOUT, JsonOption, check_not_input, console_for, write_json
 from rela.cli._usage import told_when_stopped, wrong_use
 
 if TYPE_CHECKING:
@@ -104,6 +104,9 @@ def prepare(
         if source == target:
             warn(f"--source and --target are both {source}; is the text not to be translated into another language?")
         found = _from_pairs(pairs or [], (source, target), input_format, columns, keys)
+        check_not_input(
+            json_to, "--json", {"--pairs": [p for some in found.splits.values() for s in some for p in s.paths]}
+        )
         with wrong_use("--pairs"):
             preparing.check_splits(found.splits, None if tokenizer_of is not None else options.train_split)
         tokenizers = _check_places(out, tokenizer_of, overwrite=overwrite)
