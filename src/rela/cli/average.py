@@ -18,8 +18,8 @@ def average(
 ) -> None:
     """Average the weights of a run's last checkpoints."""
     from rela._warn import warn
+    from rela.model.directory import MODEL_FOLDER
     from rela.training.averaging import average_run
-    from rela.training.checkpoints import MODEL_FOLDER
 
     destination = run / MODEL_FOLDER if out is None else out
     steps = average_run(run, last, destination)

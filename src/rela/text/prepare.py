@@ -8,10 +8,9 @@ A preparation that was cut off goes on where it stopped: the tokenizers and the 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,7 +22,7 @@ from rela.text.compression import STDIN
 from rela.text.problems import ReadReport
 from rela.text.readers import MAX_CHARS, Pair, PairSource, read_pairs
 from rela.text.sample import find_stride
-from rela.text.store import CONTENTS, DESCRIPTION_FILE, FORMAT, SIDES, SentenceWriter, Tokenizers, dtype_for
+from rela.text.store import CONTENTS, DESCRIPTION_FILE, FORMAT, SIDES, SentenceWriter, Tokenizers, digest_of, dtype_for
 from rela.text.subwords import DEFAULT_MERGES, Subwords
 from rela.text.unfinished import DONE, LEARNED_FILE, Splits, clear, take_up, unfinished_folder
 
@@ -81,7 +80,7 @@ def prepare(
         "version": __version__,
         "languages": languages,
         "options": asdict(options),
-        "tokenizers": None if tokenizers is None else _digest(tokenizers.files()),
+        "tokenizers": None if tokenizers is None else digest_of(tokenizers.files()),
     }
     with take_up(folder, recipe, splits, check=lambda: check_out(out, overwrite=overwrite)) as sources:
         prepared = _fill(folder, sources, languages, options, tokenizers, progress or (lambda _what, _count: None))
@@ -156,10 +155,6 @@ def _fill(
     }
     write_text(folder / DESCRIPTION_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
     return Prepared(description, reports, tokenizers)
-
-
-def _digest(files: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
 def _tokenizers(

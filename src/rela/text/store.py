@@ -199,8 +199,8 @@ class Store:
         entries = self.description["splits"]
         sums = {name: [entry.get(f"{side}_sha256") for side in SIDES] for name, entry in entries.items()}
         if all(isinstance(one, str) for some in sums.values() for one in some):
-            return _digest({"dtype": self.description["dtype"], "splits": sums}, files)
-        return _digest(self.description, files)
+            return digest_of({"dtype": self.description["dtype"], "splits": sums}, files)
+        return digest_of(self.description, files)
 
     def split(self, name: str) -> Split:
         """Map one split's arrays."""
@@ -223,7 +223,8 @@ class Store:
         return Sentences(tokens, offsets, name=str(self.folder / f"{name}.{side}"), size=size)
 
 
-def _digest(*facts: object) -> str:
+def digest_of(*facts: object) -> str:
+    """A checksum of whatever can be written as JSON."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

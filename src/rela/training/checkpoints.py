@@ -19,9 +19,8 @@ from torch import Tensor, nn
 
 from rela._files import new_folder, write_text
 from rela._warn import warn
-from rela.model.directory import CHECKPOINTS_FOLDER as FOLDER
-from rela.model.directory import MODEL_FOLDER as MODEL_FOLDER
 from rela.model.directory import (
+    CHECKPOINTS_FOLDER,
     WEIGHTS_FILE,
     Languages,
     fill_weights,
@@ -66,7 +65,7 @@ def list_checkpoints(run: Path) -> list[Checkpoint]:
 
 
 def _folders(run: Path) -> list[tuple[int, Path]]:
-    paths = (run / FOLDER).glob("step-*")
+    paths = (run / CHECKPOINTS_FOLDER).glob("step-*")
     return sorted((int(match[1]), path) for path in paths if (match := _NAME.fullmatch(path.name)))
 
 
@@ -94,7 +93,7 @@ def save_checkpoint(
     state: dict[str, Any],
 ) -> Path:
     """Write a checkpoint. ``state`` has at least ``step`` and ``scheduled``."""
-    path = run / FOLDER / f"step-{state['step']:07d}"
+    path = run / CHECKPOINTS_FOLDER / f"step-{state['step']:07d}"
     with new_folder(path) as partial:
         made_by = {"step": state["step"], "tokens": state["tokens"]}
         write_model_files(partial, model.state_dict(), model.config, tokenizers, languages, made_by)
@@ -151,7 +150,7 @@ def _check_whole(path: Path) -> None:
 
 def clear_leftovers(run: Path) -> None:
     """Delete what a kill left behind while a checkpoint or a file was written or deleted."""
-    for path in (run / FOLDER).glob(".step-*"):
+    for path in (run / CHECKPOINTS_FOLDER).glob(".step-*"):
         delete(path)
     for path in run.glob(".*.partial"):
         if path.is_file():

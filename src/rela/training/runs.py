@@ -11,8 +11,7 @@ import msgspec
 from rela._files import write_text
 from rela._lock import FolderLock
 from rela._warn import warn
-from rela.model.directory import MODEL_FOLDER, check_replaceable
-from rela.training.checkpoints import FOLDER
+from rela.model.directory import CHECKPOINTS_FOLDER, MODEL_FOLDER, check_replaceable
 from rela.training.config import TrainConfig, dump_config, load_config
 from rela.training.journal import LOG_FILE, STATUS_FILE
 from rela.training.trainer import Reporter, Trainer
@@ -44,7 +43,7 @@ def start(config: TrainConfig, run: Path, world: World, reporter: Reporter) -> T
 
 
 def _check_new(run: Path) -> None:
-    if (run / CONFIG_FILE).exists() or (run / FOLDER).exists():
+    if (run / CONFIG_FILE).exists() or (run / CHECKPOINTS_FOLDER).exists():
         raise FileExistsError(
             f"{run}: there is a run already; go on with `rela train --resume --run {run}`, or name another folder"
         )

@@ -17,15 +17,13 @@ from torch.nn.parallel import DistributedDataParallel
 from rela._lock import FolderLock
 from rela._warn import warn
 from rela.alignment.choice import choose, save_choice
-from rela.model.directory import Languages, load_model
+from rela.model.directory import CHECKPOINTS_FOLDER, MODEL_FOLDER, Languages, load_model
 from rela.model.transformer import Transformer
 from rela.text.batches import Batch, BatchOptions, BatchStream, Position
 from rela.text.store import Store
 from rela.training import allocator
 from rela.training.averaging import average_run
 from rela.training.checkpoints import (
-    FOLDER,
-    MODEL_FOLDER,
     clear_leftovers,
     load_checkpoint,
     load_newest,
@@ -306,7 +304,7 @@ class Trainer:
         name = self.world.share(self._load_newest)
         if name is None:
             return Position()  # cut off before the first one
-        path = self.run_folder / FOLDER / name
+        path = self.run_folder / CHECKPOINTS_FOLDER / name
         if self.world.any(not path.exists()):
             raise FileNotFoundError(
                 f"{path}: expected the run's folder on every machine, got one without; put it on a disk that they share"
