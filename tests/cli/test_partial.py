@@ -172,6 +172,14 @@ class TestResume:
         (tmp_path / "moved").write_text(TEXT, encoding="utf-8")
         assert call("moved", "--window", "2", "-o", "out", "--resume")[0] == 0  # what counts is what is in it
 
+    def test_another_input_when_not_one_window_was_done(self, call: Run, tmp_path: Path):
+        (tmp_path / "in").write_text(TEXT, encoding="utf-8")
+        (tmp_path / "other").write_text(TEXT.replace("small", "large"), encoding="utf-8")
+        interrupted(call, 0, "in", "--window", "2", "-o", "out")
+        code, _, err = call("other", "--window", "2", "-o", "out", "--resume")
+        assert (code, "expected the input that" in err) == (2, True)
+        assert call("in", "--window", "2", "-o", "out", "--resume")[0] == 0
+
     def test_another_model(self, call: Run, model: Path, tmp_path: Path):
         interrupted(call, 2, "--window", "2", "-o", "out")
         other = make_folder(tmp_path / "model", seed=1)

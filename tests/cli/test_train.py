@@ -141,7 +141,8 @@ def test_a_run_that_is_there(store: Path, capsys: pytest.CaptureFixture[str]) ->
     assert model_bytes(Path("runs/tiny")) == before
     assert rela("tiny.yaml", "--resume", "--set", "seed=3") == 1
     assert (
-        "expected the settings it was started with, got seed 3 instead of 1; start a new run" in capsys.readouterr().err
+        "expected the settings it was started with, got seed 3 instead of 1; start a new run for that, or leave CONFIG "
+        "out to go on with the run's own settings" in capsys.readouterr().err
     )
     assert rela("--resume", "--run", "runs/tiny", "--set", "budget.steps=4") == 0
     assert "training from update 2 on, rela-g" in capsys.readouterr().out
@@ -209,6 +210,16 @@ def test_standard_output_may_be_closed(store: Path) -> None:
     found = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
     assert (found.returncode, found.stderr) == (0, "")
     assert Path("runs/tiny/model/model.safetensors").exists()
+
+
+def test_a_full_disk_behind_standard_output_is_a_note(store: Path) -> None:
+    write_config(store, budget__steps=2)
+    for resume in ("", "--resume"):
+        command = f"exec {sys.executable} -m rela train tiny.yaml {resume} > /dev/full"
+        found = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+        note = "standard output: No space left on device; the work goes on, and nothing more is printed"
+        assert (found.returncode, found.stderr) == (0, f"rela: note: {note}\n")
+        assert read_status(Path("runs/tiny")) == "done"
 
 
 def test_resume_begins_if_there_is_nothing_yet(store: Path) -> None:

@@ -282,6 +282,12 @@ class TestFind:
         with pytest.raises(FileNotFoundError, match=r"not finished a model yet.*rela average"):
             find_model_folder(tmp_path)
 
+    def test_a_model_further_inside(self, folder: Path, tmp_path: Path):
+        (tmp_path / "demo" / "training").mkdir(parents=True)
+        shutil.move(folder, tmp_path / "demo" / "training" / "model")
+        with pytest.raises(FileNotFoundError, match=r"it has no config\.json; there is a model in .*demo/training$"):
+            find_model_folder(tmp_path / "demo")
+
     def test_nothing(self, tmp_path: Path):
         with pytest.raises(FileNotFoundError, match=r"it has no config\.json"):
             find_model_folder(tmp_path)

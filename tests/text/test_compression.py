@@ -72,6 +72,18 @@ def test_a_plain_file_with_the_wrong_name_is_an_error(tmp_path: Path, suffix: st
         read(path)
 
 
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_a_packed_file_with_the_wrong_name_is_an_error(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "file.txt"
+    path.write_bytes(PACKERS[suffix](TEXT))
+    with pytest.raises(ValueError, match=rf"file.txt: expected text, got what looks like a {suffix} file; unpack it"):
+        read(path)
+    with path.open("rb") as packed:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(packed))
+        with pytest.raises(ValueError, match=r"^standard input: expected text"), open_text("-"):
+            pass
+
+
 def test_zstd_passes_over_skippable_frames(tmp_path: Path):
     skippable = b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc"
     path = tmp_path / "file.zst"

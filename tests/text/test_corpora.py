@@ -110,6 +110,11 @@ class TestRegistry:
         with pytest.raises(ValueError, match=rf"expected a known corpus, got '{name}'; did you mean '{near}'\?"):
             find_corpus(name)
 
+    def test_a_name_without_its_languages(self):
+        near = "'wmt14-en-de' or 'wmt14-en-fr'"
+        with pytest.raises(ValueError, match=rf"got 'wmt14'; did you mean {near}\? Known are"):
+            find_corpus("wmt14")
+
     def test_a_name_that_is_near_to_none(self):
         with pytest.raises(ValueError, match=r"got 'x'; Known are grammar, multi30k-en-de, "):
             find_corpus("x")

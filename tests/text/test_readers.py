@@ -16,9 +16,8 @@ from rela.text.readers import Line, Pair, PairSource, read_lines, read_pairs
 anything = st.binary(max_size=60) | st.lists(
     st.sampled_from([b"a", b"\xff", b" ", b"\n", b"\r\n", b"\t", b"\x00", b"\xef\xbb\xbf", b"xxxxxx", b'{"a":"b"}'])
 ).map(b"".join)
-anything = anything.filter(
-    lambda data: not data.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff"))
-)  # UTF-16 or 32
+_REFUSED = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff", b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")
+anything = anything.filter(lambda data: not data.startswith(_REFUSED))  # UTF-16 or 32, or packed
 reuse_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 

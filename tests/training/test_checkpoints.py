@@ -146,7 +146,7 @@ def test_leftovers_of_a_kill_are_cleared(run: Path) -> None:
     assert names(run) == ["step-0000004", "step-0000006", "step-0000008"]
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", OPTIMIZER_FILE, STATE_FILE])
+@pytest.mark.parametrize("file", ["model.safetensors", OPTIMIZER_FILE, STATE_FILE, "config.json", "tokenizer.json"])
 def test_a_damaged_file_the_one_before_is_taken(run: Path, file: str) -> None:
     expected = model_bytes(run)
     shutil.rmtree(run / "model")
@@ -162,7 +162,7 @@ def test_a_damaged_file_the_one_before_is_taken(run: Path, file: str) -> None:
     assert steps(run) == [4, 6, 8]
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", STATE_FILE])
+@pytest.mark.parametrize("file", ["model.safetensors", STATE_FILE, "config.json", "tokenizer.json"])
 def test_a_damaged_older_one_is_set_aside_too(run: Path, file: str) -> None:
     cut(run / "checkpoints" / "step-0000004" / file)
     with pytest.warns(UserWarning, match=f"step-0000004/{file}"):

@@ -11,6 +11,7 @@ import typer
 
 from rela._files import naming, write_text
 from rela._streams import STANDARD_OUTPUT, drop_output, has_standard_output
+from rela._warn import warn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,8 +84,8 @@ def check_not_input(destination: Path | str | None, option: str, inputs: Mapping
 def console_for(json_to: str | None, *, goes_on: bool = False) -> "Console":
     """The console for people; silent while the JSON has standard output, or nobody has.
 
-    If whoever read it has gone, as `head` does, printing raises a BrokenPipeError. ``goes_on`` is for work whose
-    result is elsewhere: it goes on in silence.
+    If whoever read it has gone, as `head` does, printing raises a BrokenPipeError; on a full disk, another OSError.
+    ``goes_on`` is for work whose result is elsewhere: it goes on in silence, and a full disk is a note.
     """
     from rich.console import Console
 
@@ -94,12 +95,15 @@ def console_for(json_to: str | None, *, goes_on: bool = False) -> "Console":
 
         def print(self, *objects: Any, **options: Any) -> None:
             try:
-                super().print(*objects, **options)
-            except BrokenPipeError:
+                with naming(STANDARD_OUTPUT):
+                    super().print(*objects, **options)
+            except OSError as error:
                 if not goes_on:
                     raise
                 self.quiet = True
                 drop_output()
+                if not isinstance(error, BrokenPipeError):
+                    warn(f"{STANDARD_OUTPUT}: {error.strerror}; the work goes on, and nothing more is printed")
 
     # Names of files may look like markup; and a line stays a line, however long, for those who read or paste it.
     quiet = json_to == STDOUT or not has_standard_output()

@@ -133,6 +133,8 @@ class PartialFile:
         self._recipe = recipe
         self._file = self._open()
         try:
+            if resume and self._recipe_file.is_file():
+                self._check_recipe(recipe)  # also if not one window was done
             if self._is_begun() and (resume or (resume is None and self._is_made_by(recipe))):
                 self._check_recipe(recipe)
                 numbered = recipe.options["nbest"] > 1

@@ -278,7 +278,8 @@ def find_model_folder(path: Path) -> Path:
             f"checkpoints with `rela average {path}`"
         )
     if path.is_dir():
-        found = f"it has no {CONFIG_FILE}"
+        inside = [child for child in sorted(path.iterdir()) if (child / MODEL_FOLDER / CONFIG_FILE).is_file()]
+        found = f"it has no {CONFIG_FILE}" + (f"; there is a model in {inside[0]}" if inside else "")
     else:
         found = "it is a file" if path.exists() else "there is no such folder"
     raise FileNotFoundError(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 STDIN: Final = "-"
 """The path that means standard input, always plain."""
 
+_STARTS: Final = {b"\x1f\x8b\x08": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
+"""How packed files begin; none of it is UTF-8."""
 _BUFFER: Final = 1 << 18
 _ZSTD_CHUNK: Final = 1 << 10
 """Packed bytes taken at once: zstd may turn 4 of them into 128 KiB, so this bounds the memory to 32 MiB."""
@@ -36,12 +38,15 @@ def open_text(path: str | Path, *, packing: str | None = None) -> Generator[IO[b
     when a packed file is damaged or ends too early.
     """
     if str(path) == STDIN:
-        yield standard_input()
+        stream = standard_input()
+        _check_plain(stream, "standard input")
+        yield stream
         return
     packing = (packing or Path(path).suffix).lower()
     unpack = _UNPACKERS.get(packing)
     with Path(path).open("rb") as file:
         if unpack is None:
+            _check_plain(file, str(path))
             yield file
             return
         if not os.fstat(file.fileno()).st_size:
@@ -53,6 +58,19 @@ def open_text(path: str | Path, *, packing: str | None = None) -> Generator[IO[b
 def is_packed(path: str | Path) -> bool:
     """Whether `open_text` unpacks this file."""
     return Path(path).suffix.lower() in _UNPACKERS
+
+
+def _check_plain(stream: IO[bytes], name: str) -> None:
+    """Refuse packed bytes where text is expected; thousands of lines that are not UTF-8 would say less."""
+    if not isinstance(stream, io.BufferedReader) or stream.isatty():
+        return
+    start = stream.peek(max(map(len, _STARTS)))
+    for first, packing in _STARTS.items():
+        if start.startswith(first):
+            raise ValueError(
+                f"{name}: expected text, got what looks like a {packing} file; unpack it first, or give a file whose "
+                f"name ends in {packing}"
+            )
 
 
 class _Guarded(io.RawIOBase):

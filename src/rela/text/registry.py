@@ -135,9 +135,9 @@ CORPORA: Final[dict[str, Corpus]] = {
             description="Europarl v7, speeches of the European Parliament 1996-2011, raw text",
             terms="text of the European Parliament, source to be named: statmt.org/europarl",
             notes=(
-                "fetched: of Europarl v7 the last 3,000 pairs are test, the 2,000 before them dev, and of all others "
-                "those of 2 to 25 words a side train; a copy under RELA_DATA may be another selection, so numbers "
-                "of the two cannot be compared",
+                "from the web, this is Europarl v7: the last 3,000 pairs are test, the 2,000 before them dev, and of "
+                "all others those of 2 to 25 words a side train; a copy under RELA_DATA may be another selection, so "
+                "numbers of the two cannot be compared",
             ),
             folder="europarl-de-en",
         ),
@@ -260,8 +260,9 @@ def find_corpus(name: str) -> Corpus:
     names = {corpus.reversed().name: corpus for corpus in CORPORA.values()}
     if name in names:
         return names[name].reversed()
-    near = difflib.get_close_matches(name, [*CORPORA, *names], n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    near = [known for known in CORPORA if known.startswith(f"{name}-")]
+    near = near or difflib.get_close_matches(name, [*CORPORA, *names], n=1)
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     raise ValueError(
         f"expected a known corpus, got {name!r}; {hint}Known are {', '.join(CORPORA)}, and each with its languages "
         "exchanged"

@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +26,7 @@ from rela.model.directory import (
     Languages,
     fill_weights,
     open_tensors,
+    read_description,
     read_tensors,
     write_model_files,
     write_tensors,
@@ -104,6 +106,7 @@ def save_checkpoint(
 
 def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """Fill model and optimizer from a checkpoint; returns its state."""
+    _check_whole(path)
     state = read_state(path)
     missing = [key for key in NEEDED if key not in state]
     if missing:
@@ -112,6 +115,14 @@ def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optim
     fill_weights(model, weights, path / WEIGHTS_FILE)
     restore_optimizer(model, optimizer, moments, path / OPTIMIZER_FILE)
     return state
+
+
+def newest_store(run: Path) -> str | None:
+    """What tells the store that a run is trained on from others, by its newest checkpoint that can be read."""
+    for _, path in reversed(_folders(run)):
+        with suppress(ValueError, OSError, KeyError):
+            return read_state(path)["store"]
+    return None
 
 
 def load_newest(run: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> Path | None:
@@ -144,6 +155,8 @@ def load_newest(run: Path, model: Transformer, optimizer: torch.optim.Optimizer)
 def _check_whole(path: Path) -> None:
     """Look at what averages need, without reading all of it."""
     read_state(path)
+    read_description(path)
+    Tokenizers.load(path, remedy="go on from another checkpoint")
     with open_tensors(path / WEIGHTS_FILE):
         pass
 

@@ -23,14 +23,14 @@ _FIXED: Final = ("split", "seed", "model", "batch", "optimizer", "rate")
 
 def start(config: TrainConfig, run: Path, world: World, reporter: Reporter) -> Trainer:
     """A new run in a folder that has none."""
-    _check_new(run)
+    _check_new(run, world)
     trainer = Trainer(config, run, world, reporter, resume=False)
     locks: list[FolderLock] = []
 
     def make() -> None:
         run.mkdir(parents=True, exist_ok=True)
         locks.append(_lock(run))
-        _check_new(run)  # somebody may have been faster
+        _check_new(run, world)  # somebody may have been faster
         write_text(run / CONFIG_FILE, dump_config(config))
 
     try:
@@ -42,10 +42,11 @@ def start(config: TrainConfig, run: Path, world: World, reporter: Reporter) -> T
     return trainer
 
 
-def _check_new(run: Path) -> None:
+def _check_new(run: Path, world: World) -> None:
     if (run / CONFIG_FILE).exists() or (run / CHECKPOINTS_FOLDER).exists():
+        option = "--run" if world.size == 1 else "--run-dir"  # torchrun takes --run for its own
         raise FileExistsError(
-            f"{run}: there is a run already; go on with `rela train --resume --run {run}`, or name another folder"
+            f"{run}: there is a run already; go on with `rela train --resume {option} {run}`, or name another folder"
         )
     foreign = next((name for name in (MODEL_FOLDER, LOG_FILE, STATUS_FILE) if (run / name).exists()), None)
     if foreign is not None:
@@ -66,8 +67,10 @@ def resume(
     saved, config = world.share(lambda: _load(run, wanted, overrides))
     changes = _changes({name: _plain(saved, name) for name in _FIXED}, {name: _plain(config, name) for name in _FIXED})
     if changes:
+        hint = "" if wanted is None else ", or leave CONFIG out to go on with the run's own settings"
         raise ValueError(
-            f"{run}: expected the settings it was started with, got {', '.join(changes)}; start a new run for that"
+            f"{run}: expected the settings it was started with, got {', '.join(changes)}; start a new run for "
+            f"that{hint}"
         )
     if not Path(config.store).exists():
         raise FileNotFoundError(

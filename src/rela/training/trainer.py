@@ -27,6 +27,7 @@ from rela.training.checkpoints import (
     clear_leftovers,
     load_checkpoint,
     load_newest,
+    newest_store,
     prune,
     read_state,
     save_checkpoint,
@@ -310,11 +311,6 @@ class Trainer:
                 f"{path}: expected the run's folder on every machine, got one without; put it on a disk that they share"
             )
         state = read_state(path) if self.world.is_first else load_checkpoint(path, self.model, self.optimizer)
-        if state["store"] != self.store_digest:
-            raise ValueError(
-                f"{self.config.store}: expected the store that the run was started with, got one that was prepared "
-                "otherwise; start a new run for that"
-            )
         self.step, self.tokens, self.pairs = state["step"], state["tokens"], state["pairs"]
         self.seconds, self._saved = state["seconds"], (state["step"], state["scheduled"])
         self.best.restore(state)
@@ -325,6 +321,11 @@ class Trainer:
 
     def _load_newest(self) -> str | None:
         clear_leftovers(self.run_folder)
+        if newest_store(self.run_folder) not in (None, self.store_digest):
+            raise ValueError(
+                f"{self.config.store}: expected the store that the run was started with, got one that was prepared "
+                "otherwise; start a new run for that"
+            )
         path = load_newest(self.run_folder, self.model, self.optimizer)
         return None if path is None else path.name
 

@@ -124,6 +124,8 @@ def test_german_is_a_function_of_english():
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="split must be one of train, dev, test, test-compositional, not 'tune'"):
         generate("tune", count=1)
+    with pytest.raises(TypeError, match=r"count must be a whole number, not 2\.5"):
+        generate("test", count=2.5)  # pyright: ignore[reportArgumentType] (it would never end)
     with pytest.raises(ValueError, match="count must be at least 0, not -1"):
         generate(count=-1)
     assert list(generate(count=0)) == []

@@ -96,6 +96,7 @@ def generate(split: str = "train", *, seed: int = 1, count: int) -> Iterator[Gra
 
     Raises:
         ValueError: there is no such split, or the count is negative.
+        TypeError: the count is not a whole number.
     """
     return _by_chunks(_stream(_make_author(split, seed, count), split, count))
 
@@ -127,6 +128,8 @@ def trace(split: str, *, seed: int, count: int) -> Iterator[tuple[GrammarPair, f
 def _make_author(split: str, seed: int, count: int) -> Author:
     if split not in SPLITS:
         raise ValueError(f"split must be one of {', '.join(SPLITS)}, not {split!r}")
+    if not isinstance(count, int):  # pyright: ignore[reportUnnecessaryIsInstance] (callers may be untyped)
+        raise TypeError(f"count must be a whole number, not {count!r}")
     if count < 0:
         raise ValueError(f"count must be at least 0, not {count}")
     return Author(Random(f"{split}:{seed}").random, get_pools(split == "test-compositional"))
