@@ -11,8 +11,8 @@ from tests.model.folders import WORDS, text_model
 from torch import Tensor
 
 from rela.alignment import choice as choosing
-from rela.alignment.choice import Choice, choose, default_choice, load_choice, same_words, save_choice
-from rela.alignment.links import Alignment, align
+from rela.alignment.choice import choose, default_choice, load_choice, same_words, save_choice
+from rela.alignment.links import Alignment, Choice, align
 from rela.model.config import ModelConfig
 from rela.model.transformer import Transformer
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from rela._files import write_text
-from rela.alignment.links import Alignment, Link, align_by_choices, default_layer
-from rela.alignment.links import Choice as Choice
+from rela.alignment.links import Alignment, Choice, Link, align_by_choices, default_layer
 from rela.model.directory import ALIGNMENT_FILE
 from rela.model.transformer import Transformer
 from rela.text.store import Tokenizers

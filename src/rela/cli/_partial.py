@@ -133,10 +133,9 @@ class PartialFile:
         self._recipe = recipe
         self._file = self._open()
         try:
-            if resume and self._recipe_file.is_file():
-                self._check_recipe(recipe)  # also if not one window was done
-            if self._is_begun() and (resume or (resume is None and self._is_made_by(recipe))):
+            if resume and (self._is_begun() or self._recipe_file.is_file()):
                 self._check_recipe(recipe)
+            if self._is_begun() and (resume or (resume is None and self._is_made_by(recipe))):
                 numbered = recipe.options["nbest"] > 1
                 self.num_windows = keep_whole_windows(self._partial, self._window, numbered=numbered)
                 self.odd = self._read_odd().first(self.num_windows * self._window)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from rela._device import checked_device
 from rela._warn import warn
-from rela.alignment.choice import Choice, default_choice, load_choice
-from rela.alignment.links import Alignment, Link
+from rela.alignment.choice import default_choice, load_choice
+from rela.alignment.links import Alignment, Choice, Link
 from rela.alignment.links import align as align_pairs
 from rela.decoding.search import Hypothesis, SearchOptions, beam_search, check_whole
 from rela.model.directory import Languages, find_model_folder, load_model

@@ -12,9 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from rela._files import write_text
 from rela._version import __version__
-from rela.alignment.choice import Choice
 from rela.alignment.errors import GoldLinks, alignment_error_rate
-from rela.alignment.links import Alignment
+from rela.alignment.links import Alignment, Choice
 from rela.decoding.translator import Translator
 from rela.evaluation.bleu import corpus_bleu
 from rela.evaluation.score import BleuScore

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
 
-from rela._files import digest, sync, write_text
+from rela._files import sync, write_text
 from rela._lock import waiting
 from rela._version import __version__
 
@@ -74,8 +74,8 @@ def download(
 ) -> Path:
     """Fetches a file to ``path``, unless it is there. Until it is whole and checked it is called ``path.partial``.
 
-    A file whose size is not known beforehand gets a note beside it, ``path.whole``, with its size and checksum: one
-    that is cut later is fetched anew. What ``progress`` raises comes out as it is.
+    A file whose size is not known beforehand gets a note beside it, ``path.whole``, with its size: one that is cut
+    later is fetched anew. What ``progress`` raises comes out as it is.
 
     A connection that breaks is tried again, at most ``num_retries`` times in a row without new bytes, after ``wait``
     seconds, twice as long each time. Two processes may ask for the same file: one fetches, the other waits for it.
@@ -103,8 +103,7 @@ def download(
         _check(remote, partial)
         sync(partial)
         if remote.size is None:
-            facts = {"size": _size(partial), "sha256": digest(partial)}
-            write_text(_whole_path(path), json.dumps(facts))
+            write_text(_whole_path(path), json.dumps({"size": _size(partial)}))
         partial.replace(path)
         sync(path.parent)
         _state_path(partial).unlink(missing_ok=True)

@@ -106,8 +106,7 @@ def save_checkpoint(
 
 def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """Fill model and optimizer from a checkpoint; returns its state."""
-    _check_whole(path)
-    state = read_state(path)
+    state = _check_whole(path)
     missing = [key for key in NEEDED if key not in state]
     if missing:
         raise ValueError(f"{path / STATE_FILE}: expected the entries {', '.join(missing)}, which are not there")
@@ -152,13 +151,13 @@ def load_newest(run: Path, model: Transformer, optimizer: torch.optim.Optimizer)
     return chosen
 
 
-def _check_whole(path: Path) -> None:
-    """Look at what averages need, without reading all of it."""
-    read_state(path)
+def _check_whole(path: Path) -> dict[str, Any]:
+    """Look at what averages need, without reading all of it; returns the state."""
+    state = read_state(path)
     read_description(path)
     Tokenizers.load(path, remedy="go on from another checkpoint")
     with open_tensors(path / WEIGHTS_FILE):
-        pass
+        return state
 
 
 def clear_leftovers(run: Path) -> None:
