@@ -10,6 +10,8 @@ from tests.cli.helpers import rela
 
 from rela.cli._app import run
 from rela.cli._commands import COMMANDS, GROUPS
+from rela.cli.demo import EXAMPLE
+from rela.text.grammar import generate
 from rela.training.signals import InterruptedRunError
 
 
@@ -47,6 +49,11 @@ def test_stopped(
     assert demo("--json", "-") == code
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "rela: stopped; the same command goes on from here\n")
+
+
+def test_what_is_to_be_tried_next_has_known_words() -> None:
+    known = {word for pair in generate("train", count=5000) for word in pair.source_words}
+    assert set(EXAMPLE.removesuffix(".").split()) <= known
 
 
 @pytest.mark.slow

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from rela.experiments.demo import DemoResult, Shown
 
+EXAMPLE = "The teacher does not repair the old car."
+"""In words that the grammar has: others are unknown to the model."""
+
 
 def demo(
     attention: Annotated[
@@ -79,7 +82,7 @@ def _show(console: Any, result: "DemoResult", attention: str) -> None:
     model = result.model
     console.print(
         f"\nWhat to do next\n"
-        f"  translate:    echo 'The old dog does not see the bone.' | rela translate --model {model} --align\n"
+        f"  translate:    echo {EXAMPLE!r} | rela translate --model {model} --align\n"
         f"  compare:      rela demo --attention softmax\n"
         f"  real data:    rela prepare runs/multi30k-store --corpus multi30k-en-de --merges 5000\n"
         f"                rela train configs/multi30k.yaml",
