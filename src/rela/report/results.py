@@ -1,0 +1,127 @@
+"""The result files, as the report reads them: docs/results-format.md says what is in them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+RESULTS_FORMAT: Final = "rela-results-1"
+EXAMPLES_FORMAT: Final = "rela-examples-1"
+RESULTS_FILE: Final = "results.json"
+EXAMPLES_FILE: Final = "attention.npz"
+KINDS: Final = ("encoder", "decoder", "cross")
+
+Values = NDArray[np.float64]
+Weights = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Numbers along named axes; NaN where there is nothing to measure. ``spread`` is that over a group's models."""
+
+    signature: str
+    axes: tuple[str, ...]
+    labels: dict[str, list[str]]
+    value: Values
+    spread: Values | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model, or a group of models that differ in their seed alone. ``info`` is the rest of its entry in the file."""
+
+    name: str
+    measures: dict[str, Measure]
+    info: dict[str, Any]
+
+
+@dataclass
+class Examples:
+    """Example sentences, and their weights for each model, read from the file when they are asked for."""
+
+    models: list[str]
+    sentences: list[dict[str, Any]]
+    path: Path
+
+    def weights(self, model: int, kind: str, sentence: int) -> Weights | None:
+        """``[layer, head, query, key]``; None if the file has none for this model."""
+        name = f"{model}.{kind}.{sentence}"
+        return self._archive.get(name)
+
+    @cached_property
+    def _archive(self) -> Any:
+        return np.load(self.path, allow_pickle=False)
+
+
+@dataclass(frozen=True)
+class Results:
+    """All that the report knows."""
+
+    data: dict[str, Any]
+    models: list[Entry]
+    groups: list[Entry]
+    examples: Examples | None
+
+
+def load_results(path: Path) -> Results:
+    """Read ``results.json`` and, if it is there, ``attention.npz`` beside it. ``path`` is the file or its folder."""
+    file = path / RESULTS_FILE if path.is_dir() else path
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: expected a file of results, there is none; `rela analyze` makes one")
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file}: expected JSON, got {error}; make it anew with `rela analyze`") from None
+    found = data.get("format") if isinstance(data, dict) else type(data).__name__
+    if found != RESULTS_FORMAT:
+        raise ValueError(f"{file}: expected format {RESULTS_FORMAT!r}, got {found!r}; is this another program's file?")
+    try:
+        models = [_entry(entry) for entry in data["models"]]
+        groups = [_entry(entry) for entry in data["groups"]]
+        facts = dict(data["data"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(
+            f"{file}: expected data, models and groups, got an entry that does not fit: {error!r}"
+        ) from None
+    return Results(facts, models, groups, _load_examples(file.parent / EXAMPLES_FILE))
+
+
+def _entry(entry: dict[str, Any]) -> Entry:
+    measures = {name: _measure(found) for name, found in entry["measures"].items()}
+    return Entry(entry["name"], measures, {key: value for key, value in entry.items() if key != "measures"})
+
+
+def _measure(found: dict[str, Any]) -> Measure:
+    value = np.array(found["value"] if "value" in found else found["mean"], dtype=np.float64)
+    spread = found.get("spread")
+    axes = tuple(found["axes"])
+    if value.ndim != len(axes):
+        raise ValueError(f"{found['signature']}: expected the axes {axes}, got {value.ndim}")
+    return Measure(
+        found["signature"],
+        axes,
+        found.get("labels", {}),
+        value,
+        None if spread is None else np.array(spread, dtype=np.float64),
+    )
+
+
+def _load_examples(path: Path) -> Examples | None:
+    if not path.is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            data = cast("dict[str, Any]", json.loads(str(archive["examples"])))
+        if data["format"] != EXAMPLES_FORMAT:
+            raise ValueError(f"the format {data['format']!r}")
+        return Examples(data["models"], data["sentences"], path)
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        raise ValueError(
+            f"{path}: expected examples of format {EXAMPLES_FORMAT!r}, got {error}; make them anew"
+        ) from None
