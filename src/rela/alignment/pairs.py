@@ -1,0 +1,118 @@
+"""Sentence pairs on their way through a model under forced decoding: encoded, grouped by length, padded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rela.text.batches import pad_rows
+from rela.text.store import Tokenizers
+from rela.text.subwords import Subwords
+from rela.text.vocabulary import BOS, EOS
+from rela.text.worded import Worded, Wording
+from rela.text.words import pieces_of_words
+
+WINDOW: Final = 2048
+"""Pairs that are in memory together, to be grouped by length."""
+
+BATCH_PLACES: Final = 2048
+"""Source or target places in a batch, padding among them: its weights stay in the processor's cache."""
+
+
+class Side(NamedTuple):
+    """One sentence: its words, its pieces (without BOS and EOS), and for each word its pieces."""
+
+    words: list[str]
+    ids: list[int]
+    word_pieces: list[list[int]]
+
+
+class EncodedPair(NamedTuple):
+    """Source and target, and the line they stand in, from 1."""
+
+    line: int
+    source: Side
+    target: Side
+
+
+def encode_side(subwords: Subwords, worded: Worded) -> Side:
+    """The pieces of a text, and which of them belong to which of its words."""
+    encoded = subwords.encode_with_spans(worded.text)
+    return Side(worded.words, encoded.ids, pieces_of_words(encoded.spans, worded.spans))
+
+
+def encode_pairs(
+    tokenizers: Tokenizers, pairs: Iterable[tuple[int, str, str]], wording: Wording | None = None
+) -> Iterator[EncodedPair]:
+    """Pairs of line, source and target, encoded one by one as they are asked for."""
+    read = (wording or Wording()).read
+    for line, source, target in pairs:
+        sides = encode_side(tokenizers.source, read(source)), encode_side(tokenizers.target, read(target))
+        yield EncodedPair(line, *sides)
+
+
+def windows(pairs: Iterable[EncodedPair], size: int = WINDOW) -> Iterator[list[EncodedPair]]:
+    """So many neighbours at a time."""
+    iterator = iter(pairs)
+    while window := list(islice(iterator, size)):
+        yield window
+
+
+def by_length(window: Sequence[EncodedPair], places: int = BATCH_PLACES) -> Iterator[list[int]]:
+    """Batches: places of pairs of like length in a window, from short ones to long ones."""
+    lengths = [(len(pair.target.ids) + 1, len(pair.source.ids) + 1) for pair in window]
+    longest = (0, 0)
+    batch: list[int] = []
+    for place in sorted(range(len(window)), key=lambda place: (max(lengths[place]), lengths[place])):
+        grown = (max(longest[0], lengths[place][0]), max(longest[1], lengths[place][1]))
+        if batch and (len(batch) + 1) * max(grown) > places:
+            yield batch
+            batch, grown = [], lengths[place]
+        batch.append(place)
+        longest = grown
+    if batch:
+        yield batch
+
+
+class PairBatch:
+    """Pairs as padded tensors: what a forced-decoding forward pass needs, and the maps from pieces to words.
+
+    Queries of the decoder are ``target_in``: BOS, then the target's pieces. Keys of the source end with EOS.
+    """
+
+    def __init__(self, pairs: Sequence[EncodedPair], device: torch.device | str = "cpu") -> None:
+        self.pairs = pairs
+        self.device = device
+        sources = [np.array(pair.source.ids, np.int64) for pair in pairs]
+        targets = [np.array(pair.target.ids, np.int64) for pair in pairs]
+        self.source = self._tensor(pad_rows(sources, after=EOS))  # [B, S]
+        self.target_in = self._tensor(pad_rows(targets, before=BOS))  # [B, T]
+        self.target_out = self._tensor(pad_rows(targets, after=EOS))  # [B, T]
+        self.source_lengths = self._tensor(np.array([len(ids) + 1 for ids in sources]))  # [B], EOS among them
+        self.target_lengths = self._tensor(np.array([len(ids) + 1 for ids in targets]))  # [B], BOS (or EOS) among them
+
+    @cached_property
+    def source_words(self) -> Tensor:
+        """``[B, S, words]``: 1 where a source piece belongs to a word. EOS belongs to none."""
+        return self._word_map([pair.source for pair in self.pairs], self.source.shape[1])
+
+    @cached_property
+    def target_words(self) -> Tensor:
+        """``[B, T, words]``: 1 where a target piece, as ``target_out`` has them, belongs to a word."""
+        return self._word_map([pair.target for pair in self.pairs], self.target_out.shape[1])
+
+    def _word_map(self, sides: Sequence[Side], places: int) -> Tensor:
+        found = np.zeros((len(sides), places, max(len(side.words) for side in sides)), np.float32)
+        for row, side in enumerate(sides):
+            for word, pieces in enumerate(side.word_pieces):
+                found[row, pieces, word] = 1
+        return self._tensor(found)
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
