@@ -28,8 +28,8 @@ class Built(NamedTuple):
 
 
 @functools.cache
-def load() -> Built:
-    """The native kernels, compiled if this machine has not done so before."""
+def load(source: Path = _SOURCE) -> Built:
+    """The native kernels, or another C file of ours, compiled if this machine has not done so before."""
     if platform.system() != "Linux":
         return Built(None, f"they are built on Linux only, not on {platform.system()}")
     compiler = find_compiler()
@@ -40,7 +40,7 @@ def load() -> Built:
         return Built(None, f"no C compiler found: {reason}")
     command = [compiler.path, *compiler.arguments]
     try:
-        return Built(_open(command, compiler.version), f"compiled by {' '.join(command)}")
+        return Built(_open(source, command, compiler.version), f"compiled by {' '.join(command)}")
     except subprocess.CalledProcessError as error:
         return Built(None, f"{' '.join(command)} failed: {_error_line(error.stderr)}")
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -56,29 +56,29 @@ def notice() -> None:
     )
 
 
-def _open(command: list[str], version: str) -> ctypes.CDLL:
+def _open(source: Path, command: list[str], version: str) -> ctypes.CDLL:
     """Load the library from the cache; one that cannot be loaded is built again, once."""
     folder = _cache_folder()
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="rela-kernels-") as scratch:  # a loaded library needs its file no more
-            return ctypes.CDLL(str(_compiled(command, version, Path(scratch))))
-    path = _compiled(command, version, folder)
+            return ctypes.CDLL(str(_compiled(source, command, version, Path(scratch))))
+    path = _compiled(source, command, version, folder)
     try:
         return ctypes.CDLL(str(path))
     except OSError:
         path.unlink(missing_ok=True)
-        return ctypes.CDLL(str(_compiled(command, version, folder)))
+        return ctypes.CDLL(str(_compiled(source, command, version, folder)))
 
 
-def _compiled(command: list[str], version: str, folder: Path) -> Path:
+def _compiled(source: Path, command: list[str], version: str, folder: Path) -> Path:
     """The library's path in the folder, keyed by everything that decides what is in it."""
-    parts = (_SOURCE.read_text(), *command, version, *_FLAGS, platform.machine(), _cpu_flags())
+    parts = (source.read_text(), *command, version, *_FLAGS, platform.machine(), _cpu_flags())
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
-    path = folder / f"native-{key}.so"
+    path = folder / f"{source.stem}-{key}.so"
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=folder) as scratch:  # renamed when whole: two processes may build at once
             partial = Path(scratch) / "native.so"
-            arguments = [*command, *_FLAGS, str(_SOURCE), "-o", str(partial), "-lm"]
+            arguments = [*command, *_FLAGS, str(source), "-o", str(partial), "-lm"]
             subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=_TIMEOUT_SECONDS)
             if not partial.is_file():
                 raise OSError(f"{' '.join(command)} made no file: is it a C compiler?")
