@@ -144,7 +144,7 @@ def _recorder(found: list[Tensor], layers: int) -> Any:
     return look
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KindAblation:
     """Changes in loss of one kind's heads, nats a target piece, all ``[layer, head]``.
 
@@ -159,7 +159,7 @@ class KindAblation:
     active_rows: Counts | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AblationResult:
     """What silencing each head alone changed, by kind, over so many target pieces, EOS among them."""
 

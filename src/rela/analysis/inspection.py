@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -37,7 +37,7 @@ class WordWeights(NamedTuple):
     keys: list[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeadAblation:
     """What silencing one head alone changes.
 
@@ -52,7 +52,7 @@ class HeadAblation:
     null: NDArray[np.bool_] | None
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Inspection:
     """One sentence pair, seen through a model. Layers and heads count from 0, as everywhere in Python code.
 
@@ -75,9 +75,9 @@ class Inspection:
     target_words: list[str]
     loss: NDArray[np.float32]
     ablation: list[HeadAblation]
-    _weights: dict[Kind, Weights] = field(compare=False)
-    _source_pieces: list[list[int]] = field(compare=False)  # for each word its pieces
-    _target_pieces: list[list[int]] = field(compare=False)
+    _weights: dict[Kind, Weights]
+    _source_pieces: list[list[int]]  # for each word its pieces
+    _target_pieces: list[list[int]]
 
     def __getitem__(self, kind: Kind) -> Weights:
         if kind not in self._weights:
@@ -198,8 +198,8 @@ def inspect(
 
 def piece_labels(subwords: Subwords, ids: Sequence[int]) -> list[str]:
     """Pieces as text, without the blank that the encoding puts before the first one."""
-    first, *others = subwords.pieces(ids)
-    return [first.removeprefix(" "), *others]
+    pieces = subwords.pieces(ids)
+    return [*(piece.removeprefix(" ") for piece in pieces[:1]), *pieces[1:]]
 
 
 def _inspect_batch(
