@@ -1,7 +1,8 @@
 """The tag sets of the Hannover Tagger's models, and the universal tags that theirs stand for.
 
 https://universaldependencies.org/u/pos/ explains those. A tag is looked up whole, then without what stands in brackets
-or, for English, by its first two letters. Verbs that are auxiliaries in most places (to be, to have, modal verbs) count as such in all.
+or, for English, by its first two letters. Verbs that are auxiliaries in most places (to be, to have, modal verbs) count
+as such in all.
 """
 
 from __future__ import annotations
