@@ -106,10 +106,12 @@ def alignment(measures: Measures) -> Iterator[Finding]:
 
 def sparsity(measures: Measures) -> Iterator[Finding]:
     """How many weights are exactly zero, and where most?"""
-    means = {kind: float(np.nanmean(values)) for kind, values in _each_kind(measures, "sparsity").items()}
+    means: dict[Kind, float] = {
+        kind: float(np.nanmean(values)) for kind, values in _each_kind(measures, "sparsity").items()
+    }
     if not means or max(means.values()) < 0.05:
         return
-    best: Kind = max(means, key=means.__getitem__)
+    best = max(means, key=means.__getitem__)
     rest = ", ".join(f"{kind} {percent(mean)}" for kind, mean in means.items() if kind != best)
     yield Finding(
         text=f"{NAMES[best]} is the sparsest kind: on average over its heads, {percent(means[best])} of the weights "

@@ -135,6 +135,13 @@ class TaggedNulls:
         """The null rates over all rows, ``[layer, head]``."""
         return self.all_nulls[kind] / self.rows
 
+    def measures(self) -> dict[str, NDArray[Any]]:
+        """The values by the names that ``results.json`` has for them; :attr:`categories` are the labels of ``tag``."""
+        found: dict[str, NDArray[Any]] = {}
+        for kind in self.nulls:
+            found |= {f"{kind}.null.tag": self.rates(kind), f"{kind}.null.tag.count": self.counts}
+        return found
+
 
 class NullByTag:
     """Counts the rows at which heads are null, by the category of the word just produced, batch by batch.
