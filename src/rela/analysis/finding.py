@@ -76,5 +76,5 @@ def number(value: float) -> str:
     """Two digits that count: 0.042, 1.4, 130."""
     if value == 0:
         return "0"
-    digits = 1 - math.floor(math.log10(abs(value)))
-    return f"{round(value, digits):,.{max(digits, 0)}f}"
+    rounded = float(f"{value:.1e}")
+    return f"{rounded:,.{max(0, 1 - math.floor(math.log10(abs(rounded))))}f}"
