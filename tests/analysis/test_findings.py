@@ -166,6 +166,12 @@ class TestOtherFindings:
         assert (found.kind, found.layer, found.head) == place
         assert 0 < found.strength <= 1
 
+    @pytest.mark.parametrize(("null", "text"), [(0.0, "nothing"), (-0.02, "gains 0.020")])
+    def test_silencing_that_costs_nothing(self, null: float, text: str):
+        measures = {"cross.ablation.null": measure([[null]]), "cross.ablation.active": measure([[0.2]])}
+        (found,) = other_findings(measures)
+        assert f"costs 0.20 nats a piece where it is active, and {text} where it is null (mean over" in found.text
+
     def test_diversity(self):
         own = {"encoder.diversity.mean": measure(1.26), "cross.diversity.mean": measure(0.3)}
         others = {

@@ -191,11 +191,14 @@ def causality(measures: Measures) -> Iterator[Finding]:
         there, elsewhere = float(active[both].mean()), float(null[both].mean())
         if there <= 0 or elsewhere > 0.5 * there:
             continue
-        ratio = f", {number(there / elsewhere)} times less" if elsewhere > 0 else ""
+        less = (
+            f"{number(elsewhere)} where it is null, {number(there / elsewhere)} times less"
+            if elsewhere > 0
+            else ("nothing where it is null" if elsewhere == 0 else f"gains {number(-elsewhere)} where it is null")
+        )
         yield Finding(
             text=f"Null means switched off: silencing one head of {NAMES[kind].lower()} costs {number(there)} nats a "
-            f"piece where it is active, and {number(elsewhere)} where it is null{ratio} (mean over the "
-            f"{int(both.sum())} heads that are both at times).",
+            f"piece where it is active, and {less} (mean over the {int(both.sum())} heads that are both at times).",
             strength=_clipped(0.9 * (1 - max(0.0, elsewhere) / there)),
             sort="causality",
             kind=kind,
