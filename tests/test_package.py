@@ -36,7 +36,8 @@ def test_import_loads_no_third_party():
 
 
 @pytest.mark.parametrize(
-    "package", ["rela", "rela.attention", "rela.model", "rela.alignment", "rela.decoding", "rela.evaluation"]
+    "package",
+    ["rela", "rela.attention", "rela.model", "rela.alignment", "rela.decoding", "rela.evaluation", "rela.analysis"],
 )
 def test_type_checkers_see_the_names_that_exist(package: str):
     module = importlib.import_module(package)

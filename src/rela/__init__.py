@@ -11,6 +11,7 @@ from rela._version import __version__
 if TYPE_CHECKING:
     from rela import attention as attention
     from rela import functional as functional
+    from rela.analysis import Inspection, inspect
     from rela.attention import (
         AttentionSpec,
         GatedRMSNorm,
@@ -27,6 +28,7 @@ else:
         {
             "AttentionSpec": "rela.attention",
             "GatedRMSNorm": "rela.attention",
+            "Inspection": "rela.analysis",
             "KeyValues": "rela.attention",
             "MultiheadAttention": "rela.attention",
             "RMSNorm": "rela.attention",
@@ -34,6 +36,7 @@ else:
             "Translation": "rela.decoding",
             "Translator": "rela.decoding",
             "convert": "rela.attention",
+            "inspect": "rela.analysis",
         },
         submodules=("attention", "functional"),
     )
@@ -41,6 +44,7 @@ else:
 __all__ = [
     "AttentionSpec",
     "GatedRMSNorm",
+    "Inspection",
     "KeyValues",
     "MultiheadAttention",
     "RMSNorm",
@@ -51,4 +55,5 @@ __all__ = [
     "attention",
     "convert",
     "functional",
+    "inspect",
 ]

@@ -1,0 +1,211 @@
+"""Universal tags of a target's words, from a file or from a tagger, and how often heads are null after each."""
+
+from __future__ import annotations
+
+import importlib
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rela.alignment.pairs import PairBatch
+from rela.analysis import tagsets
+from rela.attention.spec import Kind
+from rela.text.compression import open_text
+from rela.text.marks import without_mark
+from rela.text.vocabulary import BOS, SPECIAL_PIECES
+
+START: Final = SPECIAL_PIECES[BOS]
+"""The category of the place before the first word."""
+
+PUNCTUATION: Final = "PUNCT"
+
+Tagger = Callable[[Sequence[str]], list[str]]
+"""The tags of a sentence's words, one for each."""
+
+_LANGUAGES: Final[Mapping[str, tuple[str, Callable[[str, str], str | None]]]] = {
+    "de": ("morphmodel_ger.pgz", tagsets.german),
+    "en": ("morphmodel_en.pgz", tagsets.english),
+    "nl": ("morphmodel_dutch.pgz", tagsets.dutch),
+}
+_SHOWN_WORDS: Final = 30
+_LONGEST_MARK: Final = 3  # "..."; a line of fifty hyphens is no category of its own
+_SYMBOLS: Final = frozenset("%&@#§‰")  # for Unicode, punctuation
+_ACCENTS: Final = frozenset("`\u00b4")  # quotation marks of old; for Unicode, symbols
+
+
+def read_tags(path: str | Path) -> Iterator[list[str]]:
+    """The tags of a file, line by line: one line for each sentence, tags separated by blanks. It may be packed."""
+    with open_text(path) as stream:
+        for number, raw in enumerate(stream, start=1):
+            line = without_mark(raw, path) if number == 1 else raw
+            try:
+                yield line.decode("utf-8").split()
+            except UnicodeDecodeError:
+                raise ValueError(f"{path}, line {number}: expected tags in UTF-8, got other bytes") from None
+
+
+def check_tags(tags: Sequence[str], words: Sequence[str], path: str | Path, line: int) -> None:
+    """Refuse a line of tags that are not as many as the words."""
+    if len(tags) != len(words):
+        shown = f": {' '.join(words)}" if len(words) <= _SHOWN_WORDS else ""
+        raise ValueError(
+            f"{path}, line {line}: expected {len(words)} tags, one a word of the target{shown}; got {len(tags)}. "
+            "If the words of the target are separated by blanks already, say so with --tokenised"
+        )
+
+
+class HanTaTagger:
+    """Tags by the Hannover Tagger, which has models of German, English and Dutch. Needs the extra ``tags``.
+
+    >>> HanTaTagger("de")(["Der", "Hund", "schläft", "."])
+    ['DET', 'NOUN', 'VERB', 'PUNCT']
+    """
+
+    def __init__(self, language: str) -> None:
+        if language not in _LANGUAGES:
+            raise ValueError(
+                f"language: expected one of {', '.join(_LANGUAGES)}, which the Hannover Tagger knows, got "
+                f"{language!r}; tag the target with another program, and pass the file with --tags"
+            )
+        try:
+            module: Any = importlib.import_module("HanTa.HanoverTagger")
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] != "HanTa":
+                raise
+            raise ModuleNotFoundError(
+                "tagging words needs the Hannover Tagger, which is not installed: pip install "
+                '"rela-attention[tags]"; or tag the target with another program, and pass the file with --tags',
+                name=error.name,
+            ) from None
+        model, self._universal = _LANGUAGES[language]
+        self._tagger = module.HanoverTagger(model)
+
+    def __call__(self, words: Sequence[str]) -> list[str]:
+        """The universal tags of a sentence's words."""
+        found: list[tuple[str, str, str]] = self._tagger.tag_sent(list(words))
+        return [_tag_of_sign(word) or self._universal(tag, lemma) or "X" for word, lemma, tag in found]
+
+
+def _tag_of_sign(word: str) -> str | None:
+    """The tag of a word without letters and digits, which taggers often do not know."""
+    if any(sign.isalnum() for sign in word):
+        return None
+    plain = all(unicodedata.category(sign)[0] == "P" and sign not in _SYMBOLS for sign in word)
+    return PUNCTUATION if plain or set(word) <= _ACCENTS else "SYM"
+
+
+def categories(words: Sequence[str], tags: Sequence[str]) -> list[tuple[str, ...]]:
+    """For each word what it counts for: its tag, and for a punctuation mark also itself, as in ``PUNCT ,``."""
+    return [
+        (tag, f"{tag} {word}") if tag == PUNCTUATION and len(word) <= _LONGEST_MARK else (tag,)
+        for word, tag in zip(words, tags, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class TaggedNulls:
+    """How often heads are null after words of each category.
+
+    Attributes:
+        categories: the categories, in order of their names.
+        counts: ``[category]``, rows of each.
+        rows: all rows, also those inside of words, which belong to none.
+        nulls: for each kind ``[category, layer, head]``, rows of each category at which a head is null.
+        all_nulls: for each kind ``[layer, head]``, the same over all rows.
+    """
+
+    categories: list[str]
+    counts: NDArray[np.int64]
+    rows: int
+    nulls: dict[Kind, NDArray[np.int64]]
+    all_nulls: dict[Kind, NDArray[np.int64]]
+
+    def rates(self, kind: Kind) -> NDArray[np.float64]:
+        """The null rates ``[category, layer, head]``."""
+        return self.nulls[kind] / self.counts[:, None, None]
+
+    def overall(self, kind: Kind) -> NDArray[np.float64]:
+        """The null rates over all rows, ``[layer, head]``."""
+        return self.all_nulls[kind] / self.rows
+
+    def measures(self) -> dict[str, NDArray[Any]]:
+        """The values by the names that ``results.json`` has for them; :attr:`categories` are the labels of ``tag``."""
+        found: dict[str, NDArray[Any]] = {}
+        for kind in self.nulls:
+            found |= {f"{kind}.null.tag": self.rates(kind), f"{kind}.null.tag.count": self.counts}
+        return found
+
+
+class NullByTag:
+    """Counts the rows at which heads are null, by the category of the word just produced, batch by batch.
+
+    Just produced is a word at the row whose decoder input is its last piece; at the row of BOS it is ``START``. What is
+    kept does not grow with the batches, only with the categories.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._rows = 0
+        self._counts = torch.zeros(0, dtype=torch.long)
+        self._nulls: dict[Kind, Tensor] = {}  # [category, layer, head]
+        self._all: dict[Kind, Tensor] = {}  # [layer, head]
+
+    def add(self, batch: PairBatch, tags: Sequence[Sequence[str]], null: Mapping[Kind, Sequence[Tensor]]) -> None:
+        """One batch: for each pair the tags of its target's words; for each kind and layer ``[B, H, T]``, True at null.
+
+        Kinds are ``decoder`` and ``cross``. What stands at padding does not count.
+        """
+        found, rows = self._rows_by_category(batch, tags)
+        places = torch.arange(batch.target_in.shape[1])
+        valid = (places < batch.target_lengths.cpu()[:, None]).flatten()  # [B * T]
+        self._rows += int(valid.sum())
+        self._counts = _grown(self._counts, len(self._places)).index_add_(0, found, torch.ones_like(found))
+        for kind, layers in null.items():
+            flat = torch.stack([layer.cpu().transpose(1, 2).flatten(0, 1) for layer in layers], 1).long()  # [B*T, L, H]
+            before = self._nulls.get(kind, torch.zeros(0, *flat.shape[1:], dtype=torch.long))
+            self._nulls[kind] = _grown(before, len(self._places)).index_add_(0, found, flat[rows])
+            self._all[kind] = self._all.get(kind, torch.zeros(flat.shape[1:], dtype=torch.long)) + flat[valid].sum(0)
+
+    def result(self) -> TaggedNulls:
+        """What was counted so far."""
+        if self._rows == 0:
+            raise ValueError("expected at least one pair to count null rows of, got none")
+        names = sorted(self._places)
+        order = torch.tensor([self._places[name] for name in names])
+        return TaggedNulls(
+            names,
+            self._counts[order].numpy(),
+            self._rows,
+            {kind: counts[order].numpy() for kind, counts in self._nulls.items()},
+            {kind: counts.numpy() for kind, counts in self._all.items()},
+        )
+
+    def _rows_by_category(self, batch: PairBatch, tags: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
+        """Categories, by their places, and the rows of ``[B * T]`` that count for them: as many of each."""
+        found: list[int] = []
+        rows: list[int] = []
+        for number, (pair, of_words) in enumerate(zip(batch.pairs, tags, strict=True)):
+            first = number * batch.target_in.shape[1]
+            found.append(self._place(START))
+            rows.append(first)
+            target = pair.target
+            for named, pieces in zip(categories(target.words, of_words), target.word_pieces, strict=True):
+                for name in named if pieces else ():  # a word without pieces is never produced
+                    found.append(self._place(name))
+                    rows.append(first + pieces[-1] + 1)
+        return torch.tensor(found), torch.tensor(rows)
+
+    def _place(self, category: str) -> int:
+        return self._places.setdefault(category, len(self._places))
+
+
+def _grown(counts: Tensor, size: int) -> Tensor:
+    """The same counts, with zeros at the end."""
+    return torch.cat([counts, counts.new_zeros(size - len(counts), *counts.shape[1:])])
