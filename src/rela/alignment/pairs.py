@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from rela.text.subwords import Subwords
 from rela.text.vocabulary import BOS, EOS
 from rela.text.worded import Worded, Wording
 from rela.text.words import pieces_of_words
+
+T = TypeVar("T")
 
 WINDOW: Final = 2048
 """Pairs that are in memory together, to be grouped by length."""
@@ -57,7 +59,7 @@ def encode_pairs(
         yield EncodedPair(line, *sides)
 
 
-def windows(pairs: Iterable[EncodedPair], size: int = WINDOW) -> Iterator[list[EncodedPair]]:
+def windows(pairs: Iterable[T], size: int = WINDOW) -> Iterator[list[T]]:
     """So many neighbours at a time."""
     iterator = iter(pairs)
     while window := list(islice(iterator, size)):

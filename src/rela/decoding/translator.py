@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from rela._device import checked_device
 from rela._warn import warn
-from rela.alignment.choice import default_choice, load_choice
-from rela.alignment.links import Alignment, Choice, Link
+from rela.alignment.choice import Choice, default_choice, load_choice
+from rela.alignment.errors import Link
+from rela.alignment.links import Alignment
 from rela.alignment.links import align as align_pairs
 from rela.decoding.search import Hypothesis, SearchOptions, beam_search, check_whole
 from rela.model.directory import Languages, find_model_folder, load_model
@@ -139,9 +140,8 @@ class Translator:
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Alignment]:
         """Word links of sentence pairs, by the weights that were found to align best (``alignment``)."""
-        layer, shifted = self.alignment
         checked = _checked_pairs(_listed("pairs", pairs, "pairs (source, target)"))
-        return align_pairs(self.model, self.tokenizers, checked, layer=layer, shifted=shifted)
+        return align_pairs(self.model, self.tokenizers, checked, self.alignment)
 
     def _aligned(self, sentences: Sequence[str], found: list[Translation]) -> list[Translation]:
         """The same translations, and their alternatives, with word links."""
