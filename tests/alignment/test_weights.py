@@ -84,7 +84,11 @@ def test_what_is_above_is_not_computed():
     seen: list[int] = []
     for layer in range(3):
         part = model.get_submodule(f"decoder.{layer}.feed_forward")
-        part.register_forward_hook(lambda *_, layer=layer: seen.append(layer))
+
+        def note(_module: object, _inputs: object, _output: object, layer: int = layer) -> None:
+            seen.append(layer)
+
+        part.register_forward_hook(note)
     visited(model, PAIRS, [1])
     assert seen == [0]
 

@@ -16,7 +16,7 @@ from rela.text.store import Tokenizers
 from rela.text.subwords import Subwords
 from rela.text.vocabulary import BOS, EOS
 from rela.text.worded import Worded, Wording
-from rela.text.words import pieces_of_words
+from rela.text.words import pieces_of_words, split_words, word_texts
 
 T = TypeVar("T")
 
@@ -47,6 +47,20 @@ def encode_side(subwords: Subwords, worded: Worded) -> Side:
     """The pieces of a text, and which of them belong to which of its words."""
     encoded = subwords.encode_with_spans(worded.text)
     return Side(worded.words, encoded.ids, pieces_of_words(encoded.spans, worded.spans))
+
+
+def cut_side(subwords: Subwords, text: str, most_pieces: int) -> Side:
+    """The first pieces of a raw text. All its words are there, but those beyond the cut have no pieces."""
+    side = encode_side(subwords, Wording().read(text))
+    inside = [[piece for piece in pieces if piece < most_pieces] for pieces in side.word_pieces]
+    return Side(side.words, side.ids[:most_pieces], inside)
+
+
+def decoded_side(subwords: Subwords, ids: Sequence[int]) -> Side:
+    """Just these pieces, and the words of their text, which might be encoded in other pieces."""
+    text, spans = subwords.decode_with_spans(ids)
+    words = split_words(text)
+    return Side(word_texts(text, words), list(ids), pieces_of_words(spans, words))
 
 
 def encode_pairs(
