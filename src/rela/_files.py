@@ -120,7 +120,14 @@ def sync(path: Path) -> None:
 
 def ending_of(path: str | Path) -> str:
     """The ending of a file's name without its point, that of a packing not counted: en for train.en.gz."""
+    return _unpacked(path).suffix[1:]
+
+
+def stem_of(path: str | Path) -> str:
+    """A file's name without that ending and its folder: train for corpus/train.en.gz."""
+    return _unpacked(path).stem
+
+
+def _unpacked(path: str | Path) -> Path:
     name = Path(path).name
-    if name.lower().endswith(PACKINGS):
-        name = Path(name).stem
-    return Path(name).suffix[1:]
+    return Path(Path(name).stem if name.lower().endswith(PACKINGS) else name)

@@ -66,6 +66,26 @@ class TestRoundTrip:
             at += length
         assert encoded.spans == expected
 
+    @given(st.lists(st.integers(0, trained().size - 1)))
+    def test_spans_of_any_pieces(self, ids: list[int]) -> None:
+        """Of ids that no text encodes to: half characters, special ones, blanks. Spans follow each other."""
+        subwords = trained()
+        text, spans = subwords.decode_with_spans(ids)
+        assert text == subwords.decode(ids)
+        assert len(spans) == len(ids)
+        covered = {place for span in spans for place in range(*span)}
+        assert covered == set(range(len(text)))
+        real = [span for index, span in zip(ids, spans, strict=True) if index >= SPECIAL]
+        assert all(a.start <= b.start and a.end <= b.end for a, b in itertools.pairwise(real))
+
+    @given(TEXT)
+    def test_spans_of_pieces_have_the_words_of_the_text(self, text: str) -> None:
+        subwords = trained()
+        encoded, words = subwords.encode_with_spans(text), split_words(text)
+        decoded = subwords.decode_with_spans(encoded.ids)
+        assert decoded.text == text
+        assert pieces_of_words(decoded.spans, words) == pieces_of_words(encoded.spans, words)
+
     def test_special_ids_and_broken_characters(self) -> None:
         subwords = trained(0)
         ids = subwords.encode("é")

@@ -5,21 +5,31 @@ from typing import TYPE_CHECKING
 from rela._lazy import attach
 
 if TYPE_CHECKING:
+    from rela.alignment.choice import Choice as Choice
+    from rela.alignment.errors import ErrorCounts as ErrorCounts
+    from rela.alignment.errors import GoldLinks as GoldLinks
+    from rela.alignment.errors import alignment_error_rate as alignment_error_rate
+    from rela.alignment.gold import read_gold as read_gold
     from rela.alignment.links import Alignment as Alignment
+    from rela.alignment.links import SoftAlignment as SoftAlignment
     from rela.alignment.links import align as align
-    from rela.alignment.links import best_links as best_links
-    from rela.alignment.weights import PiecePair as PiecePair
-    from rela.alignment.weights import cross_weights as cross_weights
-    from rela.alignment.weights import word_weights as word_weights
+    from rela.alignment.links import align_softly as align_softly
+    from rela.alignment.tally import AlignmentErrors as AlignmentErrors
+    from rela.alignment.tally import GoldBatch as GoldBatch
 else:
     __getattr__, __dir__ = attach(
         __name__,
         {
             "Alignment": "rela.alignment.links",
+            "AlignmentErrors": "rela.alignment.tally",
+            "Choice": "rela.alignment.choice",
+            "ErrorCounts": "rela.alignment.errors",
+            "GoldBatch": "rela.alignment.tally",
+            "GoldLinks": "rela.alignment.errors",
+            "SoftAlignment": "rela.alignment.links",
             "align": "rela.alignment.links",
-            "best_links": "rela.alignment.links",
-            "PiecePair": "rela.alignment.weights",
-            "cross_weights": "rela.alignment.weights",
-            "word_weights": "rela.alignment.weights",
+            "align_softly": "rela.alignment.links",
+            "alignment_error_rate": "rela.alignment.errors",
+            "read_gold": "rela.alignment.gold",
         },
     )

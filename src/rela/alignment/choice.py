@@ -1,72 +1,92 @@
-"""Which weights align best: a layer, and whether the row before or after a word. Chosen without gold links.
-
-Words that are written the same on both sides, such as names and numbers, nearly always translate each other. The
-weights that link most of them are the ones to trust with the others.
-"""
+"""Which weights link words: a decoder layer, a head or the mean over heads, the rows, and the rule."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any
 
 from rela._files import write_text
-from rela.alignment.links import Alignment, Choice, Link, align_by_choices, default_layer
+from rela.alignment.batched import RULES, Rule, Shift
 from rela.model.directory import ALIGNMENT_FILE
 from rela.model.transformer import Transformer
-from rela.text.store import Tokenizers
-
-_ENOUGH: Final = 20  # words; with fewer, chance would decide
 
 
-def same_words(alignment: Alignment) -> list[Link]:
-    """Links of words that stand once on each side and are written the same; signs do not count."""
-    sides = [[word.casefold() for word in words] for words in alignment[:2]]
-    counts = [Counter(side) for side in sides]
-    return [
-        (sides[0].index(word), place)
-        for place, word in enumerate(sides[1])
-        if word[0].isalnum() and counts[0][word] == counts[1][word] == 1
-    ]
+@dataclass(frozen=True)
+class Choice:
+    """How weights link words.
+
+    Attributes:
+        layer: the decoder layer, from 0.
+        shifted: whether a word's row is the one that has it as its input, or the one that predicts it.
+        head: the head, from 0; None is the mean over all (layer attention).
+        rule: by the largest weight between words, ``merged``, or if ``any`` of their pieces are linked.
+    """
+
+    layer: int
+    shifted: bool
+    head: int | None = None
+    rule: Rule = "merged"
+
+    @property
+    def shift(self) -> Shift:
+        """The name of its rows."""
+        return "shifted" if self.shifted else "normal"
+
+    def __str__(self) -> str:
+        """For people, who count layers from 1: ``layer 2, head 1, shifted``."""
+        head = "mean over heads" if self.head is None else f"head {self.head}"
+        rule = ", any piece" if self.rule == "any" else ""
+        return f"layer {self.layer + 1}, {head}, {self.shift}{rule}"
+
+    def signature(self) -> str:
+        """Its part of the signature of a number; layers count from 1."""
+        head = "mean" if self.head is None else self.head
+        return f"layer:{self.layer + 1}|head:{head}|shift:{'yes' if self.shifted else 'no'}|rule:{self.rule}"
+
+    def check(self, model: Transformer) -> None:
+        """Raise a ValueError if a model has no such layer or head."""
+        layers, heads = model.config.decoder_layers, model.config.num_heads
+        if not 0 <= self.layer < layers:
+            raise ValueError(f"layer: expected 0 to {layers - 1}, got {self.layer}")
+        if self.head is not None and not 0 <= self.head < heads:
+            raise ValueError(f"head: expected 0 to {heads - 1}, or None for the mean over all, got {self.head}")
+        if self.rule not in RULES:
+            raise ValueError(f"rule: expected {' or '.join(RULES)}, got {self.rule!r}")
 
 
 def default_choice(model: Transformer) -> Choice:
     """What the paper found best: the middle layer, shifted."""
-    return Choice(default_layer(model), shifted=True)
-
-
-def choose(model: Transformer, tokenizers: Tokenizers, pairs: Sequence[tuple[str, str]]) -> Choice | None:
-    """The layer and rows that link most of the words that are the same on both sides; None: there are too few."""
-    choices = [Choice(layer, shifted) for layer in range(model.config.decoder_layers) for shifted in (False, True)]
-    hits = dict.fromkeys(choices, 0)
-    num_same = 0
-    for alignments in align_by_choices(model, tokenizers, pairs, choices):
-        same = set(same_words(alignments[0]))
-        num_same += len(same)
-        for choice, alignment in zip(choices, alignments, strict=True):
-            hits[choice] += len(same & set(alignment.links))
-    return max(choices, key=lambda choice: hits[choice]) if num_same >= _ENOUGH else None
+    return Choice(model.config.decoder_layers // 2, shifted=True)
 
 
 def save_choice(folder: Path, choice: Choice) -> None:
     """Put it beside a model."""
-    write_text(folder / ALIGNMENT_FILE, json.dumps(choice._asdict()) + "\n")
+    write_text(folder / ALIGNMENT_FILE, json.dumps(asdict(choice)) + "\n")
 
 
 def load_choice(folder: Path, model: Transformer) -> Choice:
-    """The choice beside a model, or the default."""
+    """The choice beside a model, or the default. Files of earlier versions have neither head nor rule."""
     path = folder / ALIGNMENT_FILE
     if not path.is_file():
         return default_choice(model)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        choice = Choice(int(data["layer"]), bool(data["shifted"]))
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(f'{path}: expected {{"layer": 0, "shifted": true}} or the like; mend or delete it') from None
-    if not 0 <= choice.layer < model.config.decoder_layers:
+        choice = _parse(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError(
-            f"{path}: expected a layer from 0 to {model.config.decoder_layers - 1}, got {choice.layer}; delete the file"
-        )
+            f'{path}: expected {{"layer": 0, "shifted": true, "head": null, "rule": "merged"}} or the like; mend or '
+            "delete it"
+        ) from None
+    try:
+        choice.check(model)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}; delete the file") from None
     return choice
+
+
+def _parse(data: dict[str, Any]) -> Choice:
+    head = data.get("head")
+    return Choice(
+        int(data["layer"]), bool(data["shifted"]), None if head is None else int(head), data.get("rule", "merged")
+    )

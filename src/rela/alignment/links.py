@@ -1,28 +1,24 @@
-"""Word links: for each target word the source word it attends to most."""
+"""Word links, and soft weights between words, of sentence pairs: batch by batch, in the order they came."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
-from rela.alignment.weights import PiecePair, Weights, cross_weights, word_weights
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rela.alignment.batched import link_words, word_weights
+from rela.alignment.choice import Choice, default_choice
+from rela.alignment.errors import Link
+from rela.alignment.pairs import EncodedPair, PairBatch, by_length, encode_pairs, windows
+from rela.alignment.weights import visit_cross_weights
 from rela.model.transformer import Transformer
 from rela.text.store import Tokenizers
-from rela.text.subwords import Encoded
-from rela.text.words import Span, pieces_of_words, split_words, word_texts
+from rela.text.worded import Wording
 
-_BATCH_WEIGHTS: Final = 1 << 18
-"""Places, source times target, in a batch of pairs: so many weights a head are in memory."""
-
-Link = tuple[int, int]
-"""A source word and a target word, counted from 0."""
-
-
-class Choice(NamedTuple):
-    """How weights link words: a decoder layer, from 0, and whether a word's row is the one that has it as its input."""
-
-    layer: int
-    shifted: bool
+T = TypeVar("T")
 
 
 class Alignment(NamedTuple):
@@ -33,64 +29,100 @@ class Alignment(NamedTuple):
     links: list[Link]
 
 
-def best_links(weights: Weights) -> list[Link]:
-    """From weights ``[target words, source words]``: the largest of each row; a row without weight links nothing."""
-    if weights.shape[1] == 0:
-        return []
-    best = weights.argmax(axis=1)
-    return [(int(best[row]), row) for row in range(len(best)) if weights[row, best[row]] > 0]
+class SoftAlignment(NamedTuple):
+    """The words of a pair, and the weights between them, ``[target words, source words]``."""
 
-
-def default_layer(model: Transformer) -> int:
-    """The layer in the middle of the decoder, from 0: where the paper found the best alignments."""
-    return model.config.decoder_layers // 2
+    source_words: list[str]
+    target_words: list[str]
+    weights: NDArray[np.float32]
 
 
 def align(
     model: Transformer,
     tokenizers: Tokenizers,
-    pairs: Sequence[tuple[str, str]],
-    *,
-    layer: int | None = None,
-    shifted: bool = True,
+    pairs: Iterable[tuple[str, str]],
+    choice: Choice | None = None,
+    wording: Wording | None = None,
 ) -> Iterator[Alignment]:
-    """Links of sentence pairs, from one layer's cross-attention averaged over its heads."""
-    chosen = default_layer(model) if layer is None else layer
-    if not 0 <= chosen < model.config.decoder_layers:
-        raise ValueError(f"layer: expected 0 to {model.config.decoder_layers - 1}, got {chosen}")
-    return (found for (found,) in align_by_choices(model, tokenizers, pairs, [Choice(chosen, shifted)]))
+    """Links of sentence pairs (source, target), read and given out as they are asked for.
+
+    ``choice`` says which weights link, by default :func:`default_choice`; ``wording`` what the words of a line are.
+    """
+    return align_encoded(model, _encoded(tokenizers, pairs, wording), choice)
 
 
-def align_by_choices(
-    model: Transformer, tokenizers: Tokenizers, pairs: Sequence[tuple[str, str]], choices: Sequence[Choice]
-) -> Iterator[list[Alignment]]:
-    """For each pair its alignments, one for each choice. A pair goes through the model once, however many there are."""
-    layers = sorted({choice.layer for choice in choices})
-    encoded = ((s, t, tokenizers.source.encode_with_spans(s), tokenizers.target.encode_with_spans(t)) for s, t in pairs)
-    for batch in _batches(encoded):
-        all_weights = cross_weights(model, [PiecePair(s.ids, t.ids) for _, _, s, t in batch], layers)
-        for (*texts, source, target), weights in zip(batch, all_weights, strict=True):
-            words: tuple[list[Span], list[Span]] = (split_words(texts[0]), split_words(texts[1]))
-            pieces = (pieces_of_words(source.spans, words[0]), pieces_of_words(target.spans, words[1]))
-            means = {layer: of_heads.mean(axis=0) for layer, of_heads in zip(layers, weights, strict=True)}
-            merged = (word_weights(means[choice.layer], *pieces, shifted=choice.shifted) for choice in choices)
-            sides = (word_texts(texts[0], words[0]), word_texts(texts[1], words[1]))
-            yield [Alignment(*sides, best_links(found)) for found in merged]
+def align_softly(
+    model: Transformer,
+    tokenizers: Tokenizers,
+    pairs: Iterable[tuple[str, str]],
+    choice: Choice | None = None,
+    wording: Wording | None = None,
+) -> Iterator[SoftAlignment]:
+    """Weights between the words of sentence pairs (source, target), before any rule makes links of them."""
+    return weigh_encoded(model, _encoded(tokenizers, pairs, wording), choice)
 
 
-_EncodedPair = tuple[str, str, Encoded, Encoded]
+def align_encoded(
+    model: Transformer, pairs: Iterable[EncodedPair], choice: Choice | None = None
+) -> Iterator[Alignment]:
+    """The same as :func:`align`, of pairs that have their pieces already."""
+    chosen = default_choice(model) if choice is None else choice
+
+    def finish(weights: Tensor, batch: PairBatch) -> list[list[Link]]:
+        return _links(link_words(weights, batch, chosen.shift, chosen.rule), len(batch.pairs))
+
+    for pair, links in _by_batches(model, pairs, chosen, finish):
+        yield Alignment(pair.source.words, pair.target.words, links)
 
 
-def _batches(pairs: Iterable[_EncodedPair]) -> Iterator[list[_EncodedPair]]:
-    """Neighbours together, as many as keep the padded weights within bounds."""
-    batch: list[_EncodedPair] = []
-    longest = (0, 0)
-    for pair in pairs:
-        lengths = (max(longest[0], len(pair[2].ids) + 1), max(longest[1], len(pair[3].ids) + 1))
-        if batch and (len(batch) + 1) * lengths[0] * lengths[1] > _BATCH_WEIGHTS:
-            yield batch
-            batch, lengths = [], (len(pair[2].ids) + 1, len(pair[3].ids) + 1)
-        batch.append(pair)
-        longest = lengths
-    if batch:
-        yield batch
+def weigh_encoded(
+    model: Transformer, pairs: Iterable[EncodedPair], choice: Choice | None = None
+) -> Iterator[SoftAlignment]:
+    """The same as :func:`align_softly`, of pairs that have their pieces already."""
+    chosen = default_choice(model) if choice is None else choice
+
+    def finish(weights: Tensor, batch: PairBatch) -> list[NDArray[np.float32]]:
+        found = word_weights(weights.float(), batch, chosen.shift)[:, 0].cpu().numpy()
+        return [found[row, : len(pair.target.words), : len(pair.source.words)] for row, pair in enumerate(batch.pairs)]
+
+    for pair, weights in _by_batches(model, pairs, chosen, finish):
+        yield SoftAlignment(pair.source.words, pair.target.words, weights)
+
+
+def _encoded(
+    tokenizers: Tokenizers, pairs: Iterable[tuple[str, str]], wording: Wording | None
+) -> Iterator[EncodedPair]:
+    numbered = ((line, source, target) for line, (source, target) in enumerate(pairs, start=1))
+    return encode_pairs(tokenizers, numbered, wording)
+
+
+def _by_batches(
+    model: Transformer,
+    pairs: Iterable[EncodedPair],
+    choice: Choice,
+    finish: Callable[[Tensor, PairBatch], list[T]],
+) -> Iterator[tuple[EncodedPair, T]]:
+    """Each pair with what ``finish`` makes of the chosen weights ``[B, 1, T, S]`` of its batch."""
+    choice.check(model)
+    for window in windows(pairs):
+        found: dict[int, T] = {}
+        for places in by_length(window):
+            batch = PairBatch([window[place] for place in places], model.projection.device)
+            weights = _chosen_weights(model, batch, choice)
+            found.update(zip(places, finish(weights, batch), strict=True))
+        yield from ((pair, found[place]) for place, pair in enumerate(window))
+
+
+def _chosen_weights(model: Transformer, batch: PairBatch, choice: Choice) -> Tensor:
+    """Of the chosen head, or the mean over all: ``[B, 1, T, S]``."""
+    seen: list[Tensor] = []
+    visit_cross_weights(model, batch, [choice.layer], lambda _, weights: seen.append(weights))
+    return seen[0].mean(1, keepdim=True) if choice.head is None else seen[0][:, choice.head : choice.head + 1]
+
+
+def _links(linked: Tensor, count: int) -> list[list[Link]]:
+    """Of ``[B, 1, Wt, Ws]``: the links of each pair, by target word and then by source word."""
+    links: list[list[Link]] = [[] for _ in range(count)]
+    for row, target, source in linked[:, 0].nonzero().tolist():
+        links[row].append((source, target))
+    return links

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -16,7 +16,9 @@ from rela.text.store import Tokenizers
 from rela.text.subwords import Subwords
 from rela.text.vocabulary import BOS, EOS
 from rela.text.worded import Worded, Wording
-from rela.text.words import pieces_of_words
+from rela.text.words import pieces_of_words, split_words, word_texts
+
+T = TypeVar("T")
 
 WINDOW: Final = 2048
 """Pairs that are in memory together, to be grouped by length."""
@@ -47,6 +49,20 @@ def encode_side(subwords: Subwords, worded: Worded) -> Side:
     return Side(worded.words, encoded.ids, pieces_of_words(encoded.spans, worded.spans))
 
 
+def cut_side(subwords: Subwords, text: str, most_pieces: int) -> Side:
+    """The first pieces of a raw text. All its words are there, but those beyond the cut have no pieces."""
+    side = encode_side(subwords, Wording().read(text))
+    inside = [[piece for piece in pieces if piece < most_pieces] for pieces in side.word_pieces]
+    return Side(side.words, side.ids[:most_pieces], inside)
+
+
+def decoded_side(subwords: Subwords, ids: Sequence[int]) -> Side:
+    """Just these pieces, and the words of their text, which might be encoded in other pieces."""
+    text, spans = subwords.decode_with_spans(ids)
+    words = split_words(text)
+    return Side(word_texts(text, words), list(ids), pieces_of_words(spans, words))
+
+
 def encode_pairs(
     tokenizers: Tokenizers, pairs: Iterable[tuple[int, str, str]], wording: Wording | None = None
 ) -> Iterator[EncodedPair]:
@@ -57,7 +73,7 @@ def encode_pairs(
         yield EncodedPair(line, *sides)
 
 
-def windows(pairs: Iterable[EncodedPair], size: int = WINDOW) -> Iterator[list[EncodedPair]]:
+def windows(pairs: Iterable[T], size: int = WINDOW) -> Iterator[list[T]]:
     """So many neighbours at a time."""
     iterator = iter(pairs)
     while window := list(islice(iterator, size)):

@@ -1,74 +1,49 @@
-"""Cross-attention weights of sentence pairs, under forced decoding: first between pieces, then between words."""
+"""Cross-attention weights of sentence pairs, under forced decoding."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
+from rela.alignment.pairs import PairBatch
 from rela.attention.multihead import MultiheadAttention, Observation
 from rela.model.transformer import Transformer, evaluating
-from rela.text.batches import pad_rows
-from rela.text.vocabulary import BOS, EOS
 
-Weights = NDArray[np.float32]
+Visit = Callable[[int, Tensor], None]
 
 
-class PiecePair(NamedTuple):
-    """Ids of a source and a target, without BOS and EOS."""
-
-    source: Sequence[int]
-    target: Sequence[int]
+class _SeenAll(Exception):  # noqa: N818 (it is no error)
+    """Ends a forward pass: nobody needs what is above the last layer that is watched."""
 
 
 @torch.inference_mode()
-def cross_weights(model: Transformer, pairs: Sequence[PiecePair], layers: Sequence[int] | None = None) -> list[Weights]:
-    """For each pair the weights ``[layer, head, target pieces + 1, source pieces + 1]`` of cross-attention.
+def visit_cross_weights(model: Transformer, batch: PairBatch, layers: Collection[int], visit: Visit) -> None:
+    """Call ``visit(layer, weights)`` for these layers, from 0, in rising order; weights are ``[B, H, T, S]``.
 
-    Of all layers, or of those with these numbers (from 0, in rising order).
-
-    Row ``i`` predicts target piece ``i`` and has piece ``i - 1`` as its input (BOS for row 0); the last row predicts
-    EOS. The last column is the source's EOS.
+    Row ``i`` predicts target piece ``i`` and has piece ``i - 1`` as its input (BOS for row 0); the last row of a pair
+    predicts EOS. The last column of a pair is the source's EOS. Of the model, only what these weights need is computed.
     """
-    if not pairs:
-        return []
-    seen: list[torch.Tensor] = []
+    if not layers:
+        return
+    last = max(layers)
 
-    def look(_: MultiheadAttention, observation: Observation) -> None:
-        seen.append(observation.weights)
+    def watch(layer: int) -> Callable[[MultiheadAttention, Observation], None]:
+        def look(_: MultiheadAttention, observation: Observation) -> None:
+            visit(layer, observation.weights)
+            if layer == last:
+                raise _SeenAll
 
-    device = model.projection.device
-    source = pad_rows([np.array(pair.source, np.int64) for pair in pairs], after=EOS)
-    target = pad_rows([np.array(pair.target, np.int64) for pair in pairs], before=BOS)
+        return look
+
     attentions = model.attentions()["cross"]
-    watched = attentions if layers is None else [attentions[layer] for layer in layers]
-    handles = [attention.register_observer(look) for attention in watched]
+    handles = [attentions[layer].register_observer(watch(layer)) for layer in layers]
     try:
         with evaluating(model):
-            model(torch.from_numpy(source).to(device), torch.from_numpy(target).to(device))
+            model(batch.source, batch.target_in)
+    except _SeenAll:
+        pass
     finally:
         for handle in handles:
             handle.remove()
-    stacked = torch.stack(seen, dim=1).float().cpu().numpy()  # [B, L, H, T, S]
-    return [stacked[place, :, :, : len(pair.target) + 1, : len(pair.source) + 1] for place, pair in enumerate(pairs)]
-
-
-def word_weights(
-    weights: Weights, source_pieces: Sequence[Sequence[int]], target_pieces: Sequence[Sequence[int]], *, shifted: bool
-) -> Weights:
-    """Weights between words ``[..., target words, source words]`` from those between pieces.
-
-    Summed over the pieces of a source word, averaged over those of a target word; EOS is no word. ``shifted`` takes
-    the row whose input is the piece, else the row that predicts it.
-    """
-    columns = np.zeros((weights.shape[-1], len(source_pieces)), weights.dtype)
-    for word, pieces in enumerate(source_pieces):
-        columns[list(pieces), word] = 1
-    rows = np.zeros((len(target_pieces), weights.shape[-2]), weights.dtype)
-    for word, pieces in enumerate(target_pieces):
-        for piece in pieces:
-            rows[word, piece + int(shifted)] = 1 / len(pieces)
-    return (rows @ weights @ columns).astype(np.float32)

@@ -204,7 +204,7 @@ def _recipe(job: Job, translator: Translator) -> Recipe:
     folder = find_model_folder(job.model).resolve()
     identity: dict[str, Any] = {"sha256": digest(folder / WEIGHTS_FILE)}
     if job.align:
-        identity["alignment"] = list(translator.alignment)
+        identity["alignment"] = asdict(translator.alignment)
     options = {name: getattr(job, name) for name in _OPTIONS}
     return Recipe(options=options, input=_input(job.source), model=Origin(str(folder), identity))
 

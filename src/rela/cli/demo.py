@@ -76,8 +76,8 @@ def _show(console: Any, result: "DemoResult", attention: str) -> None:
         table.add_row(names[split], f"{score.score:.1f}", interval)
     console.print(table)
     console.print(
-        f"word alignment error rate on test: {result.aer:.1%} (cross-attention of layer "
-        f"{result.aligned_by.layer + 1}; gold links by construction)"
+        f"word alignment error rate on test: {result.aer:.1%} (cross-attention, "
+        f"{result.aligned_by}; gold links by construction)"
     )
     model = result.model
     console.print(

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from rela._device import checked_device
 from rela._warn import warn
-from rela.alignment.choice import default_choice, load_choice
-from rela.alignment.links import Alignment, Choice, Link
+from rela.alignment.choice import Choice, default_choice, load_choice
+from rela.alignment.errors import Link
+from rela.alignment.links import Alignment, align_encoded
 from rela.alignment.links import align as align_pairs
+from rela.alignment.pairs import EncodedPair, cut_side, decoded_side
 from rela.decoding.search import Hypothesis, SearchOptions, beam_search, check_whole
 from rela.model.directory import Languages, find_model_folder, load_model
 from rela.model.transformer import Transformer
@@ -41,7 +43,7 @@ class Translation:
         finished: False if it was cut off at the greatest length.
         truncated: True if the source was too long and its end was left out.
         alignment: pairs (source word, target word), if asked for; words are those of ``rela.text.words.split_words``.
-            A truncated source has none.
+            Words beyond the cut of a truncated source have none.
         alternatives: further hypotheses, best first (``nbest`` counts this one too).
     """
 
@@ -123,46 +125,55 @@ class Translator:
         results: list[Translation | None] = [None] * len(encoded)
         for place, text in enumerate(sentences):
             if not text.strip():
-                results[place] = replace(_EMPTY, alternatives=(_EMPTY,) * (nbest - 1))
+                empty = replace(_EMPTY, alignment=() if align else None)
+                results[place] = replace(empty, alternatives=(empty,) * (nbest - 1))
         waiting = [place for place, result in enumerate(results) if result is None]
         for group in group_by_length([min(len(encoded[place]), max_source) for place in waiting], beam):
             places = [waiting[item] for item in group]
-            found = self._search([encoded[place][:max_source] for place in places], options)
+            found = [best[:nbest] for best in self._search([encoded[place][:max_source] for place in places], options)]
+            links = self._links([sentences[place] for place in places], found, max_source) if align else None
             for place, hypotheses in zip(places, found, strict=True):
-                results[place] = self._translation(hypotheses[:nbest], len(encoded[place]) > max_source)
+                results[place] = self._translation(hypotheses, len(encoded[place]) > max_source, links)
             if progress is not None:
                 progress(len(places))
         if progress is not None and len(waiting) < len(results):
             progress(len(results) - len(waiting))
-        done = [result for result in results if result is not None]
-        return self._aligned(sentences, done) if align else done
+        return [result for result in results if result is not None]
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Alignment]:
         """Word links of sentence pairs, by the weights that were found to align best (``alignment``)."""
-        layer, shifted = self.alignment
         checked = _checked_pairs(_listed("pairs", pairs, "pairs (source, target)"))
-        return align_pairs(self.model, self.tokenizers, checked, layer=layer, shifted=shifted)
+        return align_pairs(self.model, self.tokenizers, checked, self.alignment)
 
-    def _aligned(self, sentences: Sequence[str], found: list[Translation]) -> list[Translation]:
-        """The same translations, and their alternatives, with word links."""
-        flat = [(text, one) for text, best in zip(sentences, found, strict=True) for one in (best, *best.alternatives)]
-        fit = [place for place, (text, one) in enumerate(flat) if text.strip() and one.text and not one.truncated]
-        links: list[tuple[Link, ...]] = [()] * len(flat)
-        pairs = [(flat[place][0], flat[place][1].text) for place in fit]
-        for place, alignment in zip(fit, self.align(pairs), strict=True):
-            links[place] = tuple(alignment.links)
-        iterator = iter([replace(one, alignment=link) for (_, one), link in zip(flat, links, strict=True)])
-        return [
-            replace(next(iterator), alternatives=tuple(next(iterator) for _ in best.alternatives)) for best in found
-        ]
+    def _links(
+        self, sources: Sequence[str], found: Sequence[Sequence[Hypothesis]], max_source: int
+    ) -> Iterator[tuple[Link, ...]]:
+        """Word links of each hypothesis of each source, by forced decoding of the very pieces that the search found."""
+        sides = (cut_side(self.tokenizers.source, text, max_source) for text in sources)
+        pairs = (
+            EncodedPair(number, source, decoded_side(self.tokenizers.target, hypothesis.pieces))
+            for number, (source, hypotheses) in enumerate(zip(sides, found, strict=True), start=1)
+            for hypothesis in hypotheses
+        )
+        return (tuple(aligned.links) for aligned in align_encoded(self.model, pairs, self.alignment))
 
     def _search(self, sources: list[NDArray[np.int64]], options: SearchOptions) -> list[list[Hypothesis]]:
         device = self.model.projection.device
         return beam_search(self.model, torch.from_numpy(pad_rows(sources, after=EOS)).to(device), options)
 
-    def _translation(self, hypotheses: Sequence[Hypothesis], truncated: bool) -> Translation:
+    def _translation(
+        self, hypotheses: Sequence[Hypothesis], truncated: bool, links: Iterator[tuple[Link, ...]] | None
+    ) -> Translation:
+        """``links`` are those of these hypotheses, and then those of the next sentences'."""
         translations = [
-            Translation(self.tokenizers.target.decode(h.pieces), h.score, h.log_probability, h.finished, truncated)
+            Translation(
+                self.tokenizers.target.decode(h.pieces),
+                h.score,
+                h.log_probability,
+                h.finished,
+                truncated,
+                None if links is None else next(links),
+            )
             for h in hypotheses
         ]
         return replace(translations[0], alternatives=tuple(translations[1:]))

@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from rela._files import write_text
 from rela._version import __version__
+from rela.alignment.choice import Choice
 from rela.alignment.errors import GoldLinks, alignment_error_rate
-from rela.alignment.links import Alignment, Choice
+from rela.alignment.links import Alignment
 from rela.decoding.translator import Translator
 from rela.evaluation.bleu import corpus_bleu
 from rela.evaluation.score import BleuScore
@@ -85,8 +86,8 @@ class DemoResult(NamedTuple):
             "aer": self.aer,
             "signatures": {
                 "bleu": self.bleu["test"].signature,
-                "aer": f"AER|gold:grammar-test|attention:{attention}|layer:{self.aligned_by.layer + 1}|head:mean|"
-                f"shift:{'yes' if self.aligned_by.shifted else 'no'}|chosen:same-words-dev|level:word|v{__version__}",
+                "aer": f"AER|gold:grammar-test|attention:{attention}|{self.aligned_by.signature()}|"
+                f"chosen:same-words-dev|level:word|v{__version__}",
             },
             "translations": [
                 {

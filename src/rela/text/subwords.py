@@ -20,10 +20,10 @@ from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
 
+from rela.text.byte_level import BYTE_OF, NUM_BYTES, decode_bytes
 from rela.text.vocabulary import SPECIAL_PIECES
 from rela.text.words import Span
 
-NUM_BYTES: Final = 256
 DEFAULT_MERGES: Final = 32_000
 _LONGEST_PIECE: Final = 32  # bytes; keeps tables and other long runs from filling the vocabulary
 
@@ -32,6 +32,13 @@ class Encoded(NamedTuple):
     """A text as pieces: their ids, and the characters of the text that each covers."""
 
     ids: list[int]
+    spans: list[Span]
+
+
+class Decoded(NamedTuple):
+    """The text of pieces, and the characters of it that each covers."""
+
+    text: str
     spans: list[Span]
 
 
@@ -128,6 +135,21 @@ class Subwords:
         self._check(ids)
         kept = [index for index in ids if index >= len(SPECIAL_PIECES)]
         return self._tokenizer.decode(kept, skip_special_tokens=False)
+
+    def decode_with_spans(self, ids: Sequence[int]) -> Decoded:
+        """The same text, and the characters of it that each piece covers; several may share a character's bytes."""
+        self._check(ids)
+        pieces = [b"" if i < len(SPECIAL_PIECES) else bytes(map(BYTE_OF.__getitem__, self._names[i])) for i in ids]
+        text, characters = decode_bytes(b"".join(pieces))
+        cut = int(text.startswith(" "))  # the blank that is put before every text
+        spans: list[Span] = []
+        place = 0
+        for piece in pieces:
+            covered = characters[place : place + len(piece)]
+            place += len(piece)
+            found = (covered[0] - cut, covered[-1] + 1 - cut) if covered else (0, 0)
+            spans.append(Span(*(max(0, end) for end in found)))
+        return Decoded(text[cut:], spans)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Each piece by itself, as text (a broken character shows as U+FFFD)."""

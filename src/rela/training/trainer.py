@@ -16,7 +16,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from rela._lock import FolderLock
 from rela._warn import warn
-from rela.alignment.choice import choose, save_choice
+from rela.alignment.choice import save_choice
+from rela.alignment.choosing import choose
 from rela.model.directory import CHECKPOINTS_FOLDER, MODEL_FOLDER, Languages, load_model
 from rela.model.transformer import Transformer
 from rela.text.batches import Batch, BatchOptions, BatchStream, Position
