@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rela.alignment.batched import RULES, SHIFTS, Rule, Shift, link_words
@@ -59,6 +60,14 @@ class AlignmentErrors:
     def merge(self, other: AlignmentErrors) -> None:
         """Add what was counted elsewhere."""
         self._counts += other._counts
+
+    def state(self) -> NDArray[np.int64]:
+        """All that was counted."""
+        return self._counts
+
+    def restore(self, state: NDArray[np.int64]) -> None:
+        """Go on from there."""
+        self._counts = state.copy()
 
     def counts(self, shift: Shift, rule: Rule) -> ErrorTable:
         """Counts, and with them the rates, as arrays ``[layer, head + 1]``; layers from 0."""

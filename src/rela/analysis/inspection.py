@@ -76,8 +76,8 @@ class Inspection:
     loss: NDArray[np.float32]
     ablation: list[HeadAblation]
     _weights: dict[Kind, Weights]
-    _source_pieces: list[list[int]]  # for each word its pieces
-    _target_pieces: list[list[int]]
+    source_word_pieces: list[list[int]]  # for each word its pieces
+    target_word_pieces: list[list[int]]
 
     def __getitem__(self, kind: Kind) -> Weights:
         if kind not in self._weights:
@@ -96,13 +96,13 @@ class Inspection:
         """
         weights = self[kind]
         if kind == "encoder":
-            merged = word_weights(weights, self._source_pieces, self._source_pieces, shifted=False)
+            merged = word_weights(weights, self.source_word_pieces, self.source_word_pieces, shifted=False)
             return WordWeights(merged, self.source_words, self.source_words)
         if kind == "cross":
-            merged = word_weights(weights, self._source_pieces, self._target_pieces, shifted=shifted)
+            merged = word_weights(weights, self.source_word_pieces, self.target_word_pieces, shifted=shifted)
             return WordWeights(merged, self.target_words, self.source_words)
-        columns = [[piece + 1 for piece in pieces] for pieces in self._target_pieces]  # after BOS
-        merged = word_weights(weights, columns, self._target_pieces, shifted=shifted)
+        columns = [[piece + 1 for piece in pieces] for pieces in self.target_word_pieces]  # after BOS
+        merged = word_weights(weights, columns, self.target_word_pieces, shifted=shifted)
         return WordWeights(merged, self.target_words, self.target_words)
 
     def table(self, kind: Kind, layer: int, head: int, shifted: bool = True) -> str:
@@ -116,7 +116,7 @@ class Inspection:
             if not 0 <= number < size:
                 raise ValueError(f"{name}: expected 0 to {size - 1} ({kind}, counted from 0), got {number}")
         seen = (self[kind][layer, head] != 0).any(-1, keepdims=True)  # [query, 1]; also where BOS or EOS has it all
-        rows = self._source_pieces if kind == "encoder" else self._target_pieces
+        rows = self.source_word_pieces if kind == "encoder" else self.target_word_pieces
         active = word_weights(seen.astype(np.float32), [[0]], rows, shifted=shifted and kind != "encoder")[:, 0] > 0
         table = [["", *keys]]
         for word, row in zip(queries, weights[layer, head].tolist(), strict=True):
@@ -240,8 +240,8 @@ def _inspect_batch(
                 for head, change in zip(heads, changes, strict=True)
             ],
             _weights=weights,
-            _source_pieces=pair.source.word_pieces,
-            _target_pieces=pair.target.word_pieces,
+            source_word_pieces=pair.source.word_pieces,
+            target_word_pieces=pair.target.word_pieces,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -33,10 +33,23 @@ class Statistics:
         sizes = ((num_heads, len(BY_HEAD)), (len(BY_LAYER),), (num_heads, len(DISTANCES)), (2, max(1, len(taus))))
         self.sums = [torch.zeros(num_layers, *size, dtype=torch.float64) for size in sizes]
 
+    @property
+    def has_taus(self) -> bool:
+        """True if the weights are no distributions."""
+        return bool(self._taus)
+
     def add(self, layer: int, sums: Sums) -> None:
         """One layer of one batch."""
         for total, found in zip(self.sums, sums, strict=False):
             total[layer] += found
+
+    def state(self) -> dict[str, Values]:
+        """All that was summed."""
+        return {str(place): tensor.numpy() for place, tensor in enumerate(self.sums)}
+
+    def restore(self, state: Mapping[str, Values]) -> None:
+        """Go on from there."""
+        self.sums = [torch.from_numpy(state[str(place)]) for place in range(len(self.sums))]
 
     def values(self) -> dict[str, Values]:
         """All of them, by what follows the kind in their names in results.json; NaN where nothing was seen."""

@@ -173,6 +173,27 @@ class NullByTag:
             self._nulls[kind] = _grown(before, len(self._places)).index_add_(0, found, flat[rows])
             self._all[kind] = self._all.get(kind, torch.zeros(flat.shape[1:], dtype=torch.long)) + flat[valid].sum(0)
 
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that was counted."""
+        found: dict[str, NDArray[Any]] = {
+            "categories": np.array(list(self._places), dtype=np.str_),
+            "rows": np.array(self._rows),
+            "counts": self._counts.numpy(),
+        }
+        for kind in self._nulls:
+            found |= {f"{kind}.nulls": self._nulls[kind].numpy(), f"{kind}.all": self._all[kind].numpy()}
+        return found
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from there."""
+        self._places = {str(name): place for place, name in enumerate(state["categories"])}
+        self._rows = int(state["rows"])
+        self._counts = torch.from_numpy(state["counts"])
+        for kind in ("decoder", "cross"):
+            if f"{kind}.nulls" in state:
+                self._nulls[kind] = torch.from_numpy(state[f"{kind}.nulls"])
+                self._all[kind] = torch.from_numpy(state[f"{kind}.all"])
+
     def result(self) -> TaggedNulls:
         """What was counted so far."""
         if self._rows == 0:
