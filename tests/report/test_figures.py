@@ -176,6 +176,24 @@ def test_panels(results: Results, draw: Callable[[Any], Figure], panels: int):
         assert len(draw(case).axes) == panels + 1  # and the key
 
 
+@pytest.mark.parametrize(("most", "line"), [(40, 1), (3, 2)])
+def test_the_strongest_findings_sentence_unless_it_is_long(
+    results: Results, monkeypatch: pytest.MonkeyPatch, most: int, line: int
+):
+    (case,) = find_cases(results)
+    for place, finding in enumerate(case.findings):
+        monkeypatch.setitem(finding, "sentence", place)
+    lengths = {0: 9, 1: 5}
+    monkeypatch.setattr("rela.report.figures.cases._MOST_PIECES", most)
+    monkeypatch.setattr(
+        "rela.report.figures.cases._length", lambda _, number: lengths.get(number, 7) if most == 3 else number
+    )
+    with drawing():
+        labels = [tick.get_text() for tick in draw_null_heads(case).axes[0].get_xticklabels()]
+    words = case.examples.sentences[line - 1]["source_words"]
+    assert labels[0] == words[0][:4]
+
+
 def test_the_future_is_no_zero():
     weights = np.tril(np.ones((3, 3), np.float32))
     axes = Figure().subplots()

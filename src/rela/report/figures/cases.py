@@ -136,9 +136,8 @@ def _sentence_for(case: Case, heads: Sequence[dict[str, Any]]) -> int:
     """The sentence of the strongest finding that is not too long; else the shortest of them."""
     there = _with_weights(case, heads[0]["kind"])
     named = [found["sentence"] for found in heads if found.get("sentence") in there] or there
-    return next((number for number in named if _length(case, number) <= _MOST_PIECES), None) or min(
-        named, key=lambda number: _length(case, number)
-    )
+    short = [number for number in named if _length(case, number) <= _MOST_PIECES]
+    return short[0] if short else min(named, key=lambda number: _length(case, number))
 
 
 def _with_weights(case: Case, kind: str, role: str = "pair") -> list[int]:
