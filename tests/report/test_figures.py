@@ -14,7 +14,14 @@ from tests.report.helpers import edit_results, write_bench, write_results
 
 from rela.report.choice import AbsentError
 from rela.report.figures import write_figures
-from rela.report.figures.cases import draw_null_clauses, draw_null_heads, draw_null_layer, draw_quality, find_cases
+from rela.report.figures.cases import (
+    Case,
+    draw_null_clauses,
+    draw_null_heads,
+    draw_null_layer,
+    draw_quality,
+    find_cases,
+)
 from rela.report.figures.curves import draw_aer, draw_diversity, draw_null, draw_sparsity, draw_speed
 from rela.report.figures.heatmap import Grid, draw_grid, label_pieces
 from rela.report.figures.style import drawing, line_styles
@@ -183,11 +190,12 @@ def test_the_strongest_findings_sentence_unless_it_is_long(
     (case,) = find_cases(results)
     for place, finding in enumerate(case.findings):
         monkeypatch.setitem(finding, "sentence", place)
-    lengths = {0: 9, 1: 5}
+
+    def length(_: Case, number: int) -> int:
+        return {0: 9, 1: 5}[number]
+
     monkeypatch.setattr("rela.report.figures.cases._MOST_PIECES", most)
-    monkeypatch.setattr(
-        "rela.report.figures.cases._length", lambda _, number: lengths.get(number, 7) if most == 3 else number
-    )
+    monkeypatch.setattr("rela.report.figures.cases._length", length)
     with drawing():
         labels = [tick.get_text() for tick in draw_null_heads(case).axes[0].get_xticklabels()]
     words = case.examples.sentences[line - 1]["source_words"]
