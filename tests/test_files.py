@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rela import _files
-from rela._files import ending_of, naming, new_file, new_folder, replace_folder, write_text
+from rela._files import ending_of, naming, new_file, new_folder, replace_folder, write_bytes, write_text
 
 
 def names(folder: Path) -> list[str]:
@@ -45,6 +45,22 @@ class TestText:
         with pytest.raises(UnicodeEncodeError):
             write_text(tmp_path / "a.txt", "\ud800")
         assert names(tmp_path) == []
+
+
+class TestBytes:
+    def test_whole_or_not_at_all(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(_: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        file = tmp_path / "a.png"
+        write_bytes(file, b"\x00\r\n")
+        assert file.read_bytes() == b"\x00\r\n"
+        monkeypatch.setattr(_files.os, "fsync", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            write_bytes(file, b"new")
+        assert caught.value.filename == str(file)
+        assert file.read_bytes() == b"\x00\r\n"
+        assert names(tmp_path) == ["a.png"]
 
 
 class TestFile:

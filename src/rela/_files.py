@@ -20,6 +20,21 @@ def write_text(path: Path, text: str) -> None:
         file.write(text)
 
 
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file that is no text, whole or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with naming(path), partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        with naming(path):
+            partial.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+
+
 @contextlib.contextmanager
 def new_file(path: Path) -> Generator[TextIO]:
     """A text file to write, which gets its name when all of it is on disk. One that is there is replaced.

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ TAUS = ("1", "0.5", "0.25", "0.1")
 TAGS = ("<s>", "ADJ", "AUX", "DET", "NOUN", "PRON", "PUNCT", "PUNCT ,", "VERB")
 WORDS = re.findall(r"\S+", "the old dog , which the woman sees today , runs into a very small house with three doors")
 DENSE = ("softmax",)
+NEVER_NULL = (*DENSE, "sparsemax", "entmax15")
 
 
 def write_results(
@@ -27,12 +28,18 @@ def write_results(
     gold: bool = True,
     seeds: int = 1,
     seed: int = 1,
+    findings: int = 1,
 ) -> Path:
-    """Write both files with random numbers; returns the folder. ``models`` are attentions, each with so many seeds."""
+    """Write both files with random numbers; returns the folder. ``models`` are attentions, each with so many seeds.
+
+    ``findings`` is how many heads of a model have one.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     generator = np.random.default_rng(seed)
     entries = [
-        _model(name, number, seeds, layers, heads, gold, generator) for name in models for number in range(seeds)
+        _model(name, number, seeds, layers, heads, gold, findings, generator)
+        for name in models
+        for number in range(seeds)
     ]
     groups = [_group(name, [entry for entry in entries if entry["group"] == name]) for name in models]
     results = {
@@ -59,7 +66,14 @@ def write_results(
 
 
 def _model(
-    name: str, number: int, seeds: int, layers: int, heads: int, gold: bool, generator: np.random.Generator
+    name: str,
+    number: int,
+    seeds: int,
+    layers: int,
+    heads: int,
+    gold: bool,
+    findings: int,
+    generator: np.random.Generator,
 ) -> dict[str, Any]:
     measures: dict[str, Any] = {}
 
@@ -76,7 +90,7 @@ def _model(
     for kind in KINDS:
         for statistic in ("sparsity", "null", "mass", "entropy", "sink_first", "sink_last"):
             value = generator.random((layers, heads))
-            if name in DENSE and statistic in ("sparsity", "null"):
+            if (name in DENSE and statistic == "sparsity") or (name in NEVER_NULL and statistic == "null"):
                 value = np.zeros((layers, heads))
             add(f"{kind}.{statistic}", by_head, value)
             add(f"{kind}.{statistic}.layer", by_layer, value.mean(1))
@@ -137,13 +151,14 @@ def _model(
         "measures": measures,
         "findings": [
             {
-                "text": f"Layer 2 head 1 of {name} fires after commas: null 2% there, 94% elsewhere.",
-                "strength": 0.9,
+                "text": f"Layer 2 head {1 + place} of {name} fires after commas: null 2% there, 94% elsewhere.",
+                "strength": 0.9 - place / 10,
                 "kind": "cross",
                 "layer": min(2, layers),
-                "head": 1,
+                "head": (1 + place) % heads,
                 "sentence": 0,
             }
+            for place in range(findings)
         ],
     }
 
@@ -161,7 +176,12 @@ def _group(name: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def make_weights(
-    shape: tuple[int, ...], generator: np.random.Generator, *, dense: bool, causal: bool = False
+    shape: tuple[int, ...],
+    generator: np.random.Generator,
+    *,
+    dense: bool,
+    causal: bool = False,
+    never_null: bool = False,
 ) -> NDArray[np.float32]:
     """Softmax weights, or ReLU weights with zeros and null rows; ``[layer, head, query, key]``."""
     scores = generator.normal(-0.5, 1.5, shape)
@@ -170,6 +190,8 @@ def make_weights(
         weights = np.where(allowed, np.exp(scores), 0)
         return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
     scores[generator.random(shape[:-1]) < 0.3] = -1  # rows that attend to nothing
+    if never_null:
+        scores[..., 0] = 1
     return np.where(allowed, np.maximum(scores, 0), 0).astype(np.float32)
 
 
@@ -198,7 +220,13 @@ def _write_examples(
             sizes = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
             null: dict[str, float] = {}
             for kind, size in sizes.items():
-                weights = make_weights((layers, heads, *size), generator, dense=dense, causal=kind == "decoder")
+                weights = make_weights(
+                    (layers, heads, *size),
+                    generator,
+                    dense=dense,
+                    causal=kind == "decoder",
+                    never_null=entry["attention"] in NEVER_NULL,
+                )
                 arrays[f"{place}.{kind}.{number}"] = weights
                 null[kind] = float((weights == 0).all(-1).mean())
             models.append(
@@ -243,3 +271,35 @@ def _pieces(words: list[str]) -> tuple[list[str], list[list[int]]]:
         pieces += [(" " if place and not number else "") + part for number, part in enumerate(parts)]
         owners += [[place]] * len(parts)
     return [*pieces, "</s>"], [*owners, []]
+
+
+def write_bench(folder: Path, models: Sequence[str] = ("softmax", "rela-g"), lengths: int = 10) -> Path:
+    """Results of a benchmark of decoding, with nothing else in them; returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    labels = [f"{1 + 5 * place}-{5 + 5 * place}" for place in range(lengths)]
+    entries = [
+        {
+            "name": name,
+            "measures": {
+                "decode.speed": {
+                    "signature": f"decode|attention:{name}|v0.1.0",
+                    "axes": ["length"],
+                    "labels": {"length": labels},
+                    "value": [1.0 - place / 10] * lengths,
+                }
+            },
+        }
+        for place, name in enumerate(models)
+    ]
+    data = {"format": "rela-results-1", "rela_version": "0.1.0", "data": {}, "models": entries, "groups": []}
+    (folder / "results.json").write_text(json.dumps(data), encoding="utf-8")
+    return folder
+
+
+def edit_results(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """Change the numbers of a folder; returns the folder."""
+    file = folder / "results.json"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    change(data)
+    file.write_text(json.dumps(data), encoding="utf-8")
+    return folder

@@ -3,7 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rela.cli import average, bench, bench_train, demo, doctor, evaluate, flops, grammar, prepare, train, translate
+from rela.cli import (
+    average,
+    bench,
+    bench_train,
+    demo,
+    doctor,
+    evaluate,
+    flops,
+    grammar,
+    prepare,
+    report,
+    train,
+    translate,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +66,7 @@ COMMANDS: list[Command] = [
         run=evaluate.evaluate,
         example="rela evaluate ours.de --reference test.de --system theirs.de --language de",
     ),
+    Command(name="report", run=report.report, example="rela report runs/analysis --paper --out report"),
     Command(name="flops", run=flops.flops, example="rela flops --heads 8 --dim 512 --length 100 --json -"),
     Command(name="doctor", run=doctor.doctor, example="rela doctor --json -"),
 ]
