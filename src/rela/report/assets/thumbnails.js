@@ -1,0 +1,35 @@
+// Every head of a kind for this sentence, small: a click makes it the one that is shown.
+
+function drawThumbnail(canvas, head, causal) {
+  const { queries, keys } = head;
+  canvas.width = keys;
+  canvas.height = queries;
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(keys, queries);
+  const [paper, forbidden, nothing] = ["--cell-paper", "--cell-forbidden", "--cell-null"].map((name) => parseHex(cssVariable(name)));
+  const ramps = { positive: rampOf("positive"), negative: rampOf("negative") };
+  for (let i = 0; i < queries; i += 1) {
+    const isNull = head.bytes.subarray(i * keys, (i + 1) * keys).every((byte) => byte === 0);
+    for (let j = 0; j < keys; j += 1) {
+      const level = levelAt(head, i * keys + j);
+      const colour = causal && j > i ? forbidden : isNull ? nothing : level === 0 ? paper : ramps[level < 0 ? "negative" : "positive"][Math.round(Math.abs(level) * 255)];
+      image.data.set([colour[0], colour[1], colour[2], 255], 4 * (i * keys + j));
+    }
+  }
+  context.putImageData(image, 0, 0);
+}
+
+function thumbnailGrid(place, block) {
+  const side = state.sides[place];
+  const layers = block?.[state.kind];
+  if (!layers) return null;
+  const grid = el("div", { class: "thumbnails", role: "group", "aria-label": `all heads of ${modelOf(side).name} for this sentence` });
+  grid.style.setProperty("--heads", layers[0].length);
+  layers.forEach((heads, layer) => heads.forEach((head, number) => {
+    const canvas = el("canvas", { "aria-hidden": "true" });
+    drawThumbnail(canvas, head, state.kind === "decoder");
+    const isChosen = side.layer === layer && side.head === number;
+    grid.append(el("button", { type: "button", class: "thumbnail", "aria-pressed": String(isChosen), "aria-label": headName(layer, number), onclick: () => updateSide(place, { layer, head: number }) }, canvas, el("span", {}, `L${layer + 1} H${number}`)));
+  }));
+  return grid;
+}
