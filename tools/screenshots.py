@@ -39,7 +39,7 @@ def main() -> int:
         )
         page.on("pageerror", lambda error: print(f"screenshots: {error}", file=sys.stderr))
         page.goto(f"{options.page.resolve().as_uri()}#{options.hash}")
-        page.evaluate("async () => { await window.relaState?.settled; }")
+        page.evaluate("async () => { await window.relaSettled?.(); }")
         if options.at:
             page.eval_on_selector(options.at, "element => element.scrollIntoView()")
         page.screenshot(path=options.picture, full_page=options.height is None)

@@ -14,6 +14,7 @@ TAUS = ("1", "0.5", "0.25", "0.1")
 TAGS = ("<s>", "ADJ", "AUX", "DET", "NOUN", "PRON", "PUNCT", "PUNCT ,", "VERB")
 WORDS = re.findall(r"\S+", "the old dog , which the woman sees today , runs into a very small house with three doors")
 DENSE = ("softmax",)
+SIGNED = ("leaky",)
 
 
 def write_results(
@@ -27,6 +28,7 @@ def write_results(
     gold: bool = True,
     seeds: int = 1,
     seed: int = 1,
+    vocabulary: Sequence[str] = WORDS,
 ) -> Path:
     """Write both files with random numbers; returns the folder. ``models`` are attentions, each with so many seeds."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +56,7 @@ def write_results(
         "groups": groups,
     }
     (folder / "results.json").write_text(json.dumps(results, ensure_ascii=False), encoding="utf-8")
-    _write_examples(folder, entries, layers, heads, sentences, words, gold, generator)
+    _write_examples(folder, entries, layers, heads, sentences, words, gold, generator, vocabulary)
     return folder
 
 
@@ -161,16 +163,22 @@ def _group(name: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def make_weights(
-    shape: tuple[int, ...], generator: np.random.Generator, *, dense: bool, causal: bool = False
+    shape: tuple[int, ...],
+    generator: np.random.Generator,
+    *,
+    dense: bool,
+    causal: bool = False,
+    signed: bool = False,
 ) -> NDArray[np.float32]:
-    """Softmax weights, or ReLU weights with zeros and null rows; ``[layer, head, query, key]``."""
+    """Softmax weights, or ReLU weights with zeros and null rows, or leaky ones; ``[layer, head, query, key]``."""
     scores = generator.normal(-0.5, 1.5, shape)
     allowed = np.tri(*shape[-2:], dtype=bool) if causal else np.ones(shape[-2:], bool)
     if dense:
         weights = np.where(allowed, np.exp(scores), 0)
         return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
     scores[generator.random(shape[:-1]) < 0.3] = -1  # rows that attend to nothing
-    return np.where(allowed, np.maximum(scores, 0), 0).astype(np.float32)
+    below = 0.1 * scores if signed else np.zeros_like(scores)
+    return np.where(allowed, np.maximum(scores, below), 0).astype(np.float32)
 
 
 def _write_examples(
@@ -182,23 +190,29 @@ def _write_examples(
     words: int,
     gold: bool,
     generator: np.random.Generator,
+    vocabulary: Sequence[str],
 ) -> None:
     roles = ["pair"] * sentences + ["good", "inserted", "mismatched"]
     arrays: dict[str, NDArray[Any]] = {}
     described: list[dict[str, Any]] = []
     for number, role in enumerate(roles):
-        sides = [[WORDS[(number + place) % len(WORDS)] for place in range(max(1, words - shift))] for shift in (0, 1)]
+        sides = [
+            [vocabulary[(number + place) % len(vocabulary)] for place in range(max(1, words - shift))]
+            for shift in (0, 1)
+        ]
         sides[1] = [word.upper() for word in sides[1]]
         links = [[place, place] for place in range(len(sides[1]))]
         models: list[dict[str, Any]] = []
         for place, entry in enumerate(entries):
             pieces, owners = zip(*(_pieces(side) for side in sides), strict=True)
             source, target = (len(side) for side in pieces)
-            dense = entry["attention"] in DENSE
+            dense, signed = (entry["attention"] in names for names in (DENSE, SIGNED))
             sizes = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
             null: dict[str, float] = {}
             for kind, size in sizes.items():
-                weights = make_weights((layers, heads, *size), generator, dense=dense, causal=kind == "decoder")
+                weights = make_weights(
+                    (layers, heads, *size), generator, dense=dense, causal=kind == "decoder", signed=signed
+                )
                 arrays[f"{place}.{kind}.{number}"] = weights
                 null[kind] = float((weights == 0).all(-1).mean())
             models.append(

@@ -36,13 +36,11 @@ function makeRamp(stops) {
   });
 }
 
-const rampCache = new Map();
+let ramps = null; // of the theme that is on
 
 // 256 colours [r, g, b] for weights from just above zero to the largest.
 function rampOf(sign = "positive") {
-  const key = `${currentTheme()} ${sign}`;
-  if (!rampCache.has(key)) rampCache.set(key, makeRamp(RAMPS[currentTheme()][sign]));
-  return rampCache.get(key);
+  return ramps[sign];
 }
 
 const parseHex = (text) => [1, 3, 5].map((place) => parseInt(text.slice(place, place + 2), 16));
@@ -63,6 +61,8 @@ function currentTheme() {
   return chosen ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 }
 
-function defineSeriesColours() {
+// Called at the start and whenever the theme changes.
+function defineColours() {
+  ramps = Object.fromEntries(["positive", "negative"].map((sign) => [sign, makeRamp(RAMPS[currentTheme()][sign])]));
   SERIES[currentTheme()].forEach((colour, place) => document.documentElement.style.setProperty(`--series-${place}`, colour));
 }

@@ -18,7 +18,7 @@ const STATISTICS = {
 };
 
 const EXAMPLES = DATA.examples;
-const SENTENCES = EXAMPLES ? EXAMPLES.sentences : [];
+const SENTENCES = EXAMPLES?.models.length ? EXAMPLES.sentences : [];
 const SENTENCE_BY_ID = new Map(SENTENCES.map((sentence) => [sentence.id, sentence]));
 
 // Models of the results, and after them those that only have examples. `example` is the place in the examples, or -1.

@@ -4,14 +4,18 @@
 const DOTTED = 13; // cells from this size on have the dot
 const GAPPED = 8; // and from this size on a gap between them
 
+// An empty canvas of this size, sharp on any screen.
 function fitCanvas(canvas, width, height) {
   const ratio = Math.min(devicePixelRatio || 1, 16000 / Math.max(1, width, height));
-  canvas.width = Math.max(1, Math.round(width * ratio));
-  canvas.height = Math.max(1, Math.round(height * ratio));
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
+  const size = [width, height].map((length) => Math.max(1, Math.round(length * ratio)));
   const context = canvas.getContext("2d");
+  if (canvas.width !== size[0] || canvas.height !== size[1]) {
+    [canvas.width, canvas.height] = size; // costly, and it clears
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
   return context;
 }
 

@@ -1,11 +1,14 @@
 // Words above and below (or left and right, when there are many), with a line for each weight of the head.
 
+const STRENGTHS = 24;
+
 class Links {
   constructor() {
     this.canvas = el("canvas", { class: "lines", role: "img" });
     this.keys = el("div", { class: "words keys" });
     this.queries = el("div", { class: "words queries" });
-    this.inner = el("div", { class: "links-inner" }, this.keys, this.queries, this.canvas);
+    this.picked = el("canvas", { class: "lines", "aria-hidden": "true" });
+    this.inner = el("div", { class: "links-inner" }, this.keys, this.queries, this.canvas, this.picked);
     this.element = el("div", { class: "links", tabindex: "0", role: "region", "aria-label": "words and their links" }, this.inner);
     this.element.addEventListener("pointerleave", () => setHover(null, null));
   }
@@ -26,9 +29,9 @@ class Links {
     const across = Math.max(wide(matrix.rows), wide(matrix.cols)) < this.element.clientWidth * 1.5;
     this.inner.className = `links-inner ${across ? "across" : "down"}`;
     this.canvas.setAttribute("aria-label", label);
-    const gold = state.gold === "on" && state.kind === "cross" ? goldBlocks(matrix, sentence) : [];
-    this.gold = gold;
+    this.gold = state.gold === "on" && state.kind === "cross" ? goldBlocks(matrix, sentence) : [];
     this.place();
+    this.drawLines(this.canvas, () => true);
     this.highlight();
   }
 
@@ -52,10 +55,14 @@ class Links {
     return { row: sameUnit(this.matrix.rows, hover.row), col: sameUnit(this.matrix.cols, hover.col) };
   }
 
+  // All lines are drawn once; those of a hovered word lie above them, and the others fade.
   highlight() {
     if (!this.matrix) return;
     const { row, col } = this.places();
-    this.drawLines(row, col);
+    const isPicked = (i, j) => (row < 0 || i === row) && (col < 0 || j === col);
+    const isAny = row >= 0 || col >= 0;
+    this.canvas.style.opacity = isAny ? 0.12 : 1;
+    this.drawLines(this.picked, isAny ? isPicked : () => false);
     const paint = (box, current, level) => [...box.children].forEach((word, place) => {
       word.classList.toggle("current", place === current);
       paintByLevel(word, level(place));
@@ -65,45 +72,47 @@ class Links {
   }
 
   curve(context, [x, y], [u, v]) {
-    context.beginPath();
     context.moveTo(x, y);
     if (this.across) context.bezierCurveTo(x, (y + v) / 2, u, (y + v) / 2, u, v);
     else context.bezierCurveTo((x + u) / 2, y, (x + u) / 2, v, u, v);
-    context.stroke();
   }
 
-  drawLines(row, col) {
+  // Weak lines first. Lines of about the same strength are one path: a dense head has thousands.
+  drawLines(canvas, isPicked) {
     const { matrix } = this;
-    const context = fitCanvas(this.canvas, ...this.area);
-    const isPicked = (i, j) => (row < 0 || i === row) && (col < 0 || j === col);
-    const lines = [];
-    matrix.rows.forEach((_, i) => matrix.cols.forEach((__, j) => {
-      if (matrix.nonzero[i * matrix.cols.length + j]) lines.push({ i, j, level: shownLevel(matrix, i, j, state.scale) });
-    }));
-    lines.sort((one, other) => Math.abs(one.level) - Math.abs(other.level));
-    context.lineCap = "round";
+    const context = fitCanvas(canvas, ...this.area);
     this.drawGold(context, isPicked);
-    for (const { i, j, level } of lines) {
-      const strong = Math.abs(level);
-      context.globalAlpha = isPicked(i, j) ? 0.15 + 0.85 * strong : 0.05;
+    const paths = new Map();
+    matrix.rows.forEach((_, i) => matrix.cols.forEach((__, j) => {
+      if (!matrix.nonzero[i * matrix.cols.length + j] || !isPicked(i, j)) return;
+      const step = Math.round(STRENGTHS * shownLevel(matrix, i, j, state.scale));
+      if (!paths.has(step)) paths.set(step, []);
+      paths.get(step).push([i, j]);
+    }));
+    for (const step of [...paths.keys()].sort((one, other) => Math.abs(one) - Math.abs(other))) {
+      const strong = Math.abs(step) / STRENGTHS;
+      context.globalAlpha = 0.15 + 0.85 * strong;
       context.lineWidth = 0.5 + 3.5 * strong * strong;
-      context.strokeStyle = colourOf(0.35 + 0.65 * strong, level < 0 ? "negative" : "positive");
-      this.curve(context, this.from[j], this.to[i]);
+      context.strokeStyle = colourOf(0.35 + 0.65 * strong, step < 0 ? "negative" : "positive");
+      context.beginPath();
+      for (const [i, j] of paths.get(step)) this.curve(context, this.from[j], this.to[i]);
+      context.stroke();
     }
-    context.globalAlpha = 1;
   }
 
   drawGold(context, isPicked) {
+    const move = ([x, y]) => (this.across ? [x - 4, y] : [x, y - 4]); // beside the line of the weight
     context.strokeStyle = cssVariable("--gold");
-    for (const { sure, top, left, bottom, right } of this.gold) {
-      for (let i = top; i <= bottom; i += 1) for (let j = left; j <= right; j += 1) {
-        context.globalAlpha = isPicked(i, j) ? 0.7 : 0.1;
-        context.lineWidth = sure ? 1.2 : 1;
-        context.setLineDash(sure ? [] : [4, 4]);
-        const shift = this.across ? [[-4, 0], [-4, 0]] : [[0, -4], [0, -4]];
-        const move = ([x, y], [a, b]) => [x + a, y + b];
-        this.curve(context, move(this.from[j], shift[0]), move(this.to[i], shift[1]));
+    context.globalAlpha = 0.7;
+    for (const isSure of [true, false]) {
+      context.lineWidth = isSure ? 1.2 : 1;
+      context.setLineDash(isSure ? [] : [4, 4]);
+      context.beginPath();
+      for (const { sure, top, left, bottom, right } of this.gold) {
+        if (sure !== isSure) continue;
+        for (let i = top; i <= bottom; i += 1) for (let j = left; j <= right; j += 1) if (isPicked(i, j)) this.curve(context, move(this.from[j]), move(this.to[i]));
       }
+      context.stroke();
     }
     context.setLineDash([]);
   }

@@ -20,7 +20,7 @@ function toggleTheme() {
 }
 
 function renderTheme() {
-  defineSeriesColours();
+  defineColours();
   renderGrids();
   renderPanes();
 }
@@ -52,12 +52,14 @@ function onStateChange(changed) {
   if (has("sides", "kind", "compare", "active")) markChosen();
   if (has("sides", "kind", "compare")) renderChosenHead();
   if (!SENTENCES.length) return;
-  if (has("sort", "order", "search", "kind", "sides")) renderSentences();
+  if (has("sort", "order", "search", "kind") || listed !== state.sides[0].model) renderSentences();
   else if (has("sentence")) markSentence();
   if (has("sentence", "kind", "level", "shift", "sides")) clearHover();
   if (has("sentence", "kind", "sides", "active")) renderText();
   markSwitches();
-  renderPanes();
+  // A pane becomes the active one by a press on it: drawn anew, it would lose what is being pressed.
+  if (changed.size > 1 || !changed.has("active")) renderPanes();
+  else markActive();
   find("#said").textContent = `line ${currentSentence().line ?? currentSentence().id + 1}, ${modelOf(activeSide()).name}, ${KIND_NAMES[state.kind]}, ${headName(activeSide().layer, activeSide().head)}`;
 }
 
@@ -65,7 +67,7 @@ function start() {
   const theme = readTheme();
   if (theme) document.documentElement.dataset.theme = theme;
   document.body.append(tooltip);
-  defineSeriesColours();
+  defineColours();
   setUpViewer();
   Object.assign(state, firstLook());
   update(readHash());
@@ -101,20 +103,21 @@ function start() {
   addEventListener("scroll", hideTooltip, { passive: true });
 }
 
-// What is shown, for tests and for the curious.
+// What is shown, for tests and for the curious: `await relaSettled()` first, then `relaState` and `relaMatrix(0)`.
+window.relaSettled = () => viewer.pending;
+window.relaMatrix = (place) => {
+  const { matrix } = viewer.panes[place];
+  return matrix && { values: [...matrix.value], nullRows: [...matrix.nullRow], allowed: [...matrix.allowed] };
+};
 Object.defineProperty(window, "relaState", {
   get: () => ({
     ...state,
     found: foundSentences().map((sentence) => sentence.id),
     hover: { row: hover.row?.text ?? null, col: hover.col?.text ?? null, pinned: hover.pinned },
     theme: currentTheme(),
-    settled: viewer.pending,
     panes: (state.compare ? viewer.panes : viewer.panes.slice(0, 1)).map(({ matrix, facts, heatmap }) => matrix && {
       rows: matrix.rows.map((unit) => unit.text),
       cols: matrix.cols.map((unit) => unit.text),
-      values: [...matrix.value],
-      nullRows: [...matrix.nullRow],
-      allowed: [...matrix.allowed],
       cell: heatmap.size,
       facts,
     }),

@@ -49,7 +49,6 @@ class Pane {
   async render() {
     this.turn += 1;
     const turn = this.turn;
-    this.element.classList.toggle("active", state.compare && state.active === this.place);
     this.renderControls();
     const sentence = currentSentence();
     let block = null;
@@ -70,7 +69,7 @@ class Pane {
     picture.draw(this.matrix, sentence, this.describe(summary));
     this.renderSummary(summary, sentence);
     this.renderScale(summary);
-    this.all.replaceChildren(...[thumbnailGrid(this.place, block)].filter(Boolean));
+    renderThumbnails(this.all, this.place, block);
     this.highlight();
   }
 
@@ -85,6 +84,7 @@ class Pane {
         : `The page does not have this sentence's weights of ${this.model.name}. It has those of ${carried} of ${EXAMPLES.total} sentences${isDense(this.model) ? ": dense weights need more room" : ""}.`;
     const next = carried ? el("button", { type: "button", onclick: () => goToCarried(this.model) }, "Go to the next that has them") : null;
     this.body.replaceChildren(el("div", { class: "nothing" }, el("p", {}, reason), next));
+    this.all.layers = null;
     for (const part of [this.summary, this.scale, this.all, this.readout]) part.replaceChildren();
   }
 

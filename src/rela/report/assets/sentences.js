@@ -59,7 +59,10 @@ function sentenceItem(sentence, terms) {
     line(sentence.source_words), el("span", { class: "target" }, line(sentence.target_words)), el("span", { class: "sentence-numbers" }, numbers)));
 }
 
+let listed = null; // what the list shows the numbers of
+
 function renderSentences() {
+  listed = state.sides[0].model;
   const found = foundSentences();
   const terms = fold(state.search).split(/\s+/).filter(Boolean);
   find("#sentence-list").replaceChildren(...found.map((sentence) => sentenceItem(sentence, terms)));

@@ -19,17 +19,24 @@ function drawThumbnail(canvas, head, causal) {
   context.putImageData(image, 0, 0);
 }
 
-function thumbnailGrid(place, block) {
+// Drawn anew for another sentence, kind, model or theme; another head is only marked.
+function renderThumbnails(box, place, block) {
+  const layers = block[state.kind];
+  const key = `${currentTheme()} ${place} ${state.sides[place].model}`;
+  if (box.layers !== layers || box.key !== key) box.replaceChildren(thumbnailGrid(place, layers));
+  Object.assign(box, { layers, key });
+  const { layer, head } = state.sides[place];
+  for (const button of box.querySelectorAll(".thumbnail")) button.setAttribute("aria-pressed", String(button.dataset.head === `${layer}.${head}`));
+}
+
+function thumbnailGrid(place, layers) {
   const side = state.sides[place];
-  const layers = block?.[state.kind];
-  if (!layers) return null;
   const grid = el("div", { class: "thumbnails", role: "group", "aria-label": `all heads of ${modelOf(side).name} for this sentence` });
   grid.style.setProperty("--heads", layers[0].length);
   layers.forEach((heads, layer) => heads.forEach((head, number) => {
     const canvas = el("canvas", { "aria-hidden": "true" });
     drawThumbnail(canvas, head, state.kind === "decoder");
-    const isChosen = side.layer === layer && side.head === number;
-    grid.append(el("button", { type: "button", class: "thumbnail", "aria-pressed": String(isChosen), "aria-label": headName(layer, number), onclick: () => updateSide(place, { layer, head: number }) }, canvas, el("span", {}, `L${layer + 1} H${number}`)));
+    grid.append(el("button", { type: "button", class: "thumbnail", "data-head": `${layer}.${number}`, "aria-label": headName(layer, number), onclick: () => updateSide(place, { layer, head: number }) }, canvas, el("span", {}, `L${layer + 1} H${number}`)));
   }));
   return grid;
 }

@@ -54,12 +54,18 @@ function paintText() {
   }
 }
 
+function markActive() {
+  for (const pane of viewer.panes) pane.element.classList.toggle("active", state.compare && state.active === pane.place);
+  paintText();
+}
+
 function renderPanes() {
+  if (!SENTENCES.length) return;
   const places = state.compare ? [0, 1] : [0];
   const box = find("#panes");
   box.classList.toggle("two", state.compare);
   if (box.children.length !== places.length) box.replaceChildren(...places.map((place) => viewer.panes[place].element));
-  viewer.pending = Promise.all(places.map((place) => viewer.panes[place].render())).then(paintText);
+  viewer.pending = Promise.all(places.map((place) => viewer.panes[place].render())).then(markActive);
 }
 
 const revealViewer = () => {
