@@ -63,8 +63,8 @@ class PageSummary:
 def write_page(results: Results, path: Path, *, max_bytes: int = 5_000_000, title: str | None = None) -> PageSummary:
     """Write the page, of at most ``max_bytes``.
 
-    All numbers are in it. Of the sentences it has as many as there is room for: first their text, then the weights, fairly
-    shared between models. Those that findings point to come first, then those with a role of their own.
+    All numbers are in it. Of the sentences it has as many as there is room for: first their text, then the weights,
+    shared fairly between models. Those that findings point to come first, then those with a role of their own.
     """
     fixed = {
         "title": html.escape(title or _default_title(results)),
@@ -135,7 +135,7 @@ def _describe_measure(measure: Measure) -> dict[str, Any]:
 
 
 def _list_sentences(results: Results, examples: Examples, room: int) -> tuple[list[int], dict[str, Any]]:
-    """The sentences whose text fits into the room, in the order of the file for the page; most important first for us."""
+    """Those whose text fits into the room: their numbers, important ones first, and what the page has of them."""
     order = priority(results)
     texts = {number: _describe_sentence(number, examples.sentences[number]) for number in order}
     space = Room(room)

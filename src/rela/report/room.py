@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from rela.report.encoding import pack
 from rela.report.results import KINDS, Examples, Results, Weights
-
 
 _FULL: Final = 0.02  # with less than this share of the room left, no more sentences are tried
 
@@ -29,7 +28,7 @@ class Room:
 
 
 class Chosen(NamedTuple):
-    """The elements for the page; for each model how many sentences they are, and how many have weights that are no numbers."""
+    """The elements for the page; for each model, how many sentences they are and how many have weights like NaN."""
 
     elements: list[str]
     carried: list[int]
@@ -39,13 +38,17 @@ class Chosen(NamedTuple):
 def priority(results: Results) -> list[int]:
     """All sentences: those that findings point to, the strongest first; those with a role; then as in the file."""
     assert results.examples is not None
-    findings = [finding for entry in results.models for finding in entry.info.get("findings") or []]
-    findings.sort(key=lambda finding: -(finding.get("strength") or 0))
+    findings: list[dict[str, Any]] = [found for entry in results.models for found in entry.info.get("findings") or []]
+    findings.sort(key=_weakness)
     count = len(results.examples.sentences)
     pointed = [finding.get("sentence") for finding in findings]
     special = [number for number, found in enumerate(results.examples.sentences) if found.get("role") != "pair"]
     wanted = [number for number in pointed if isinstance(number, int) and 0 <= number < count]
     return list(dict.fromkeys([*wanted, *special, *range(count)]))
+
+
+def _weakness(finding: dict[str, Any]) -> float:
+    return -(finding.get("strength") or 0.0)
 
 
 def choose_blocks(examples: Examples, order: Sequence[int], room: int) -> Chosen:
