@@ -202,8 +202,8 @@ class TestViewer:
             page.press("d", "j", "l", "w")
             before = page.settle()
             later = "() => new Promise((done) => setTimeout(() => done(location.hash), 400))"
-            hash = page.page.evaluate(later).removeprefix("#")
-        with Opened(browser, path, hash=hash) as page:
+            place = page.page.evaluate(later).removeprefix("#")
+        with Opened(browser, path, hash=place) as page:
             after = page.settle()
         for name in ("sentence", "kind", "sides", "level", "shift", "compare"):
             assert after[name] == before[name], name

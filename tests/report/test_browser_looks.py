@@ -86,6 +86,34 @@ class TestLacking:
             assert page.text('[data-head="0.cross.0.0"]') == "\N{EN DASH}"
             assert len(page.settle()["panes"]) == 2
 
+    def test_measures_of_other_commands(self, browser: Windows, tmp_path: Path):
+        folder = write_results(tmp_path, sentences=1, seeds=3)
+        data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        for group in data["groups"]:
+            group["measures"] |= {
+                "symmetrised.aer": {
+                    "signature": "aer|method",
+                    "axes": ["method"],
+                    "labels": {"method": ["forward", "union"]},
+                    "mean": [0.25, 0.5],
+                },
+                "decode.speed": {
+                    "signature": "speed",
+                    "axes": ["length"],
+                    "labels": {"length": ["1-10", "11-20"]},
+                    "mean": [1.0, 0.9],
+                    "spread": [0.1, None],
+                },
+            }
+        (folder / "results.json").write_text(json.dumps(data), encoding="utf-8")
+        with Opened(browser, make(folder)) as page:
+            charts = page.text("#charts")
+            assert "Both directions together" in charts
+            assert "25.0%" in charts
+            assert "Decoding speed" in charts
+            assert page.page.locator("#charts .band").count() > 10
+            assert "3 seeds" in page.text("#legend")
+
     def test_no_models(self, browser: Windows, tmp_path: Path):
         data = {"format": "rela-results-1", "data": {}, "models": [], "groups": []}
         (tmp_path / "results.json").write_text(json.dumps(data), encoding="utf-8")

@@ -1,6 +1,6 @@
 """Weights as bytes, for the page: each head has its own scale, and exact zeros stay exact.
 
-Byte 0 is exactly zero, and nothing else is. Bytes from 1 to 255 stand for weights from the smallest to the head's largest
+Byte 0 is exactly zero, and nothing else is. The others, 1 to 255, are weights from the smallest to the head's largest
 in this sentence, by the square root: byte ``b`` is ``scale * (b / 255) ** 2``, so that small weights stay apart. A head
 that has negative weights (leaky or GeLU maps) has a negative scale; there 1 to 127 are positive, 255 to 129 negative.
 """

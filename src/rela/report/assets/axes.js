@@ -40,7 +40,13 @@ function wordUnits(tokens, words) {
   tokens.forEach((token, place) => {
     if (token.kind === "eos") addWords(words.length);
     if (token.words.length) addWords(Math.max(...token.words) + 1);
-    else units.push({ text: token.kind === "eos" ? "EOS" : token.text, kind: token.kind, words: [], places: [place], key: token.kind === "piece" ? `p${place}` : token.kind });
+    else units.push({
+      text: token.kind === "eos" ? "EOS" : token.text,
+      kind: token.kind,
+      words: [],
+      places: [place],
+      key: token.kind === "piece" ? `p${place}` : token.kind,
+    });
   });
   addWords(words.length);
   return units;

@@ -38,7 +38,10 @@ function rangeOf(values, { low = 0, high = null } = {}) {
 
 function axisY(frame, range, format) {
   return ticks(...range).map((value) => [
-    svg("line", { class: "grid", x1: FRAME.left, x2: FRAME.width - FRAME.right, y1: frame.y(value), y2: frame.y(value) }),
+    svg(
+      "line",
+      { class: "grid", x1: FRAME.left, x2: FRAME.width - FRAME.right, y1: frame.y(value), y2: frame.y(value) },
+    ),
     svg("text", { class: "tick", x: FRAME.left - 6, y: frame.y(value) + 3.5, "text-anchor": "end" }, format(value)),
   ]);
 }
@@ -66,7 +69,10 @@ function bandPath(frame, { values, spread }) {
 
 // lines: [{name, series, values, spread?, dashed?, signature}], all over the same `labels`.
 function lineChart({ title, lines, labels, share = true, high = null, along = "layer", reference = null }) {
-  const values = lines.flatMap((line) => line.values.flatMap((value, place) => [value, isNumber(value) ? value + (line.spread?.[place] ?? 0) : null]));
+  const values = lines.flatMap((line) => line.values.flatMap((value, place) => [
+    value,
+    isNumber(value) ? value + (line.spread?.[place] ?? 0) : null,
+  ]));
   const range = rangeOf([...values, reference], { high });
   const format = share ? (value) => percent(value, range[1] - range[0] < 0.05 ? 1 : 0) : (value) => decimal(value, 2);
   const frame = frameOf([0, Math.max(1, labels.length - 1)], range);
@@ -82,17 +88,43 @@ function lineChart({ title, lines, labels, share = true, high = null, along = "l
   const step = Math.ceil(labels.length / 12);
   const picture = svg(
     "svg",
-    { viewBox: `0 0 ${FRAME.width} ${FRAME.height}`, role: "img", "aria-label": describeLines(title, lines, labels, share) },
+    {
+      viewBox: `0 0 ${FRAME.width} ${FRAME.height}`,
+      role: "img",
+      "aria-label": describeLines(title, lines, labels, share),
+    },
     axisY(frame, range, format),
-    labels.map((label, place) => (place % step ? null : svg("text", { class: "tick", x: frame.x(place), y: FRAME.height - FRAME.bottom + 14, "text-anchor": anchorOf(place, labels.length) }, place === 0 ? `${along} ${label}` : label))),
-    reference === null ? null : svg("line", { class: "reference", x1: FRAME.left, x2: FRAME.width - FRAME.right, y1: frame.y(reference), y2: frame.y(reference) }),
+    labels.map((label, place) => (place % step ? null : svg(
+      "text",
+      {
+        class: "tick",
+        x: frame.x(place),
+        y: FRAME.height - FRAME.bottom + 14,
+        "text-anchor": anchorOf(place, labels.length),
+      },
+      place === 0 ? `${along} ${label}` : label,
+    ))),
+    reference === null ? null : svg(
+      "line",
+      {
+        class: "reference",
+        x1: FRAME.left,
+        x2: FRAME.width - FRAME.right,
+        y1: frame.y(reference),
+        y2: frame.y(reference),
+      },
+    ),
     cursor,
     drawn,
   );
   picture.addEventListener("pointermove", (event) => {
     const box = picture.getBoundingClientRect();
     const x = ((event.clientX - box.left) / box.width) * FRAME.width;
-    const place = clamp(Math.round(((x - FRAME.left) / (FRAME.width - FRAME.left - FRAME.right)) * Math.max(1, labels.length - 1)), 0, labels.length - 1);
+    const place = clamp(
+      Math.round(((x - FRAME.left) / (FRAME.width - FRAME.left - FRAME.right)) * Math.max(1, labels.length - 1)),
+      0,
+      labels.length - 1,
+    );
     cursor.setAttribute("visibility", "visible");
     cursor.setAttribute("x1", frame.x(place));
     cursor.setAttribute("x2", frame.x(place));
@@ -115,14 +147,26 @@ function lineTable(title, lines, place, share) {
       const swatch = el("span", { class: `swatch${line.dashed ? " dashed" : ""}` });
       swatch.style.setProperty("--colour", seriesColour(line.series));
       const spread = isNumber(line.spread?.[place]) ? ` ± ${shown(line.spread[place], share)}` : "";
-      return el("tr", {}, el("td", {}, swatch, line.name), el("td", { class: "number" }, shown(line.values[place], share) + spread));
+      return el(
+        "tr",
+        {},
+        el("td", {}, swatch, line.name),
+        el("td", { class: "number" }, shown(line.values[place], share) + spread),
+      );
     })),
     [...new Set(known.map((line) => line.signature))].map(signatureLine),
   ];
 }
 
-const describeLines = (title, lines, labels, share) =>
-  `${title}. ${lines.map((line) => `${line.name}: ${line.values.map((value, place) => `${labels[place]} ${shown(value, share)}`).join(", ")}`).join("; ")}`;
+function describeLines(title, lines, labels, share) {
+  const values = (line) => line.values.map((value, place) => `${labels[place]} ${shown(value, share)}`).join(", ");
+  return `${title}. ${lines.map((line) => `${line.name}: ${values(line)}`).join("; ")}`;
+}
+
+function describePaths(title, paths) {
+  const values = (path) => path.points.map(([x, y, label]) => `layer ${label} ${percent(x)}, ${decimal(y)}`).join("; ");
+  return `${title}. ${paths.map((path) => `${path.name}: ${values(path)}`).join(". ")}`;
+}
 
 // paths: [{name, series, points: [[x, y, label], ...], signature}]
 function pathChart({ title, paths, nameX, nameY, reference }) {
@@ -132,16 +176,48 @@ function pathChart({ title, paths, nameX, nameY, reference }) {
   const frame = frameOf(rangeX, rangeY);
   const picture = svg(
     "svg",
-    { viewBox: `0 0 ${FRAME.width} ${FRAME.height}`, role: "img", "aria-label": `${title}. ${paths.map((path) => `${path.name}: ${path.points.map(([x, y, label]) => `layer ${label} ${percent(x)}, ${decimal(y)}`).join("; ")}`).join(". ")}` },
+    {
+      viewBox: `0 0 ${FRAME.width} ${FRAME.height}`,
+      role: "img",
+      "aria-label": describePaths(title, paths),
+    },
     axisY(frame, rangeY, (value) => decimal(value, 2)),
-    ticks(...rangeX).map((value) => svg("text", { class: "tick", x: frame.x(value), y: FRAME.height - FRAME.bottom + 14, "text-anchor": "middle" }, percent(value, 0))),
-    svg("line", { class: "reference", x1: FRAME.left, x2: FRAME.width - FRAME.right, y1: frame.y(reference), y2: frame.y(reference) }),
+    ticks(...rangeX).map((value) => svg(
+      "text",
+      { class: "tick", x: frame.x(value), y: FRAME.height - FRAME.bottom + 14, "text-anchor": "middle" },
+      percent(value, 0),
+    )),
+    svg(
+      "line",
+      {
+        class: "reference",
+        x1: FRAME.left,
+        x2: FRAME.width - FRAME.right,
+        y1: frame.y(reference),
+        y2: frame.y(reference),
+      },
+    ),
     paths.map((path) => {
-      const line = svg("path", { class: "line thin", d: linePath(path.points.map(([x, y]) => [frame.x(x), frame.y(y)])) });
+      const line = svg(
+        "path",
+        { class: "line thin", d: linePath(path.points.map(([x, y]) => [frame.x(x), frame.y(y)])) },
+      );
       line.style.stroke = seriesColour(path.series);
       return [line, path.points.map(([x, y, label]) => {
-        const dot = svg("g", { class: "point" }, markAt(path.series, frame.x(x), frame.y(y)), svg("text", { class: "tick", x: frame.x(x) + 6, y: frame.y(y) - 5 }, label));
-        return withTooltip(dot, () => [el("strong", {}, `${path.name}, layer ${label}`), el("div", {}, `${nameX} ${percent(x)}, ${nameY} ${decimal(y)}`), signatureLine(path.signature)]);
+        const dot = svg(
+          "g",
+          { class: "point" },
+          markAt(path.series, frame.x(x), frame.y(y)),
+          svg("text", { class: "tick", x: frame.x(x) + 6, y: frame.y(y) - 5 }, label),
+        );
+        return withTooltip(
+          dot,
+          () => [
+            el("strong", {}, `${path.name}, layer ${label}`),
+            el("div", {}, `${nameX} ${percent(x)}, ${nameY} ${decimal(y)}`),
+            signatureLine(path.signature),
+          ],
+        );
       })];
     }),
   );

@@ -7,8 +7,14 @@ const SERIES = {
 };
 const RAMPS = {
   // [lightness, chroma, hue] in OKLCH at the smallest weight and at the largest
-  light: { positive: [[0.925, 0.032, 228], [0.6, 0.13, 250], [0.27, 0.11, 275]], negative: [[0.9, 0.06, 60], [0.66, 0.16, 45], [0.36, 0.13, 25]] },
-  dark: { positive: [[0.36, 0.09, 262], [0.64, 0.115, 215], [0.96, 0.09, 105]], negative: [[0.36, 0.08, 25], [0.62, 0.15, 35], [0.9, 0.09, 70]] },
+  light: {
+    positive: [[0.925, 0.032, 228], [0.6, 0.13, 250], [0.27, 0.11, 275]],
+    negative: [[0.9, 0.06, 60], [0.66, 0.16, 45], [0.36, 0.13, 25]],
+  },
+  dark: {
+    positive: [[0.36, 0.09, 262], [0.64, 0.115, 215], [0.96, 0.09, 105]],
+    negative: [[0.36, 0.08, 25], [0.62, 0.15, 35], [0.9, 0.09, 70]],
+  },
 };
 
 function oklchToRgb([lightness, chroma, hue]) {
@@ -64,5 +70,6 @@ function currentTheme() {
 // Called at the start and whenever the theme changes.
 function defineColours() {
   ramps = Object.fromEntries(["positive", "negative"].map((sign) => [sign, makeRamp(RAMPS[currentTheme()][sign])]));
-  SERIES[currentTheme()].forEach((colour, place) => document.documentElement.style.setProperty(`--series-${place}`, colour));
+  const { style } = document.documentElement;
+  SERIES[currentTheme()].forEach((colour, place) => style.setProperty(`--series-${place}`, colour));
 }

@@ -7,13 +7,25 @@ const KIND_NAMES = { encoder: "encoder self", decoder: "decoder self", cross: "c
 // How statistics of heads are called, what they mean, and whether they are shares.
 const STATISTICS = {
   null: { name: "null rate", share: true, what: "share of queries whose weights are all exactly zero" },
-  sparsity: { name: "sparsity", share: true, what: "share of weights that are exactly zero, of the places that are allowed" },
+  sparsity: {
+    name: "sparsity",
+    share: true,
+    what: "share of weights that are exactly zero, of the places that are allowed",
+  },
   entropy: { name: "entropy", share: false, what: "of the weights of a query, in nats" },
   mass: { name: "mass", share: false, what: "sum of the weights of a query" },
   sink_first: { name: "weight on the first", share: true, what: "share of the weight on the first key" },
   sink_last: { name: "weight on the last", share: true, what: "share of the weight on the last key" },
-  "aer.normal.merged": { name: "AER, normal", share: true, low: true, what: "alignment error rate: low is good. Row of a word: the one that predicts it" },
-  "aer.shifted.merged": { name: "AER, shifted", share: true, low: true, what: "alignment error rate: low is good. Row of a word: the one that has it as input" },
+  "aer.normal.merged": {
+    name: "AER, normal",
+    share: true,
+    what: "alignment error rate: low is good. Row of a word: the one that predicts it",
+  },
+  "aer.shifted.merged": {
+    name: "AER, shifted",
+    share: true,
+    what: "alignment error rate: low is good. Row of a word: the one that has it as input",
+  },
   ablation: { name: "loss without it", share: false, what: "change in loss when the head is silenced, in nats" },
 };
 
@@ -35,7 +47,10 @@ const ENTRIES = GROUPS.length ? GROUPS : MODELS;
 
 const measureOf = (entry, name) => entry.measures[name] ?? null;
 const isMeasured = (name) => ENTRIES.some((entry) => measureOf(entry, name) !== null);
-const valueAt = (measure, ...places) => (measure ? places.reduce((value, place) => value?.[place], measure.value) ?? null : null);
+const valueAt = (measure, ...places) => (measure ? places.reduce(
+  (value, place) => value?.[place],
+  measure.value,
+) ?? null : null);
 
 // [layers, heads] of a kind of attention: by its numbers, or else by its weights.
 function sizeOf(model, kind) {

@@ -40,7 +40,8 @@ function hatch(context, colour) {
 function drawCells(canvas, matrix, size, gold) {
   const [numRows, numCols] = [matrix.rows.length, matrix.cols.length];
   const context = fitCanvas(canvas, numCols * size, numRows * size);
-  const colours = Object.fromEntries(["paper", "forbidden", "dot", "hatch"].map((name) => [name, cssVariable(`--cell-${name}`)]));
+  const names = ["paper", "forbidden", "dot", "hatch"];
+  const colours = Object.fromEntries(names.map((name) => [name, cssVariable(`--cell-${name}`)]));
   context.fillStyle = colours.paper;
   context.fillRect(0, 0, numCols * size, numRows * size);
   const pattern = hatch(context, colours.hatch);
@@ -77,12 +78,20 @@ function drawCell(context, matrix, i, j, size, gap, colours) {
 // Sure links have a whole outline, possible ones a dashed one; both with a rim that parts them from any colour.
 function drawGold(context, gold, size) {
   const inset = size >= 12 ? 2 : 1;
-  for (const [width, colour] of [[size >= 12 ? 4 : 2.5, cssVariable("--gold-rim")], [size >= 12 ? 2 : 1.25, cssVariable("--gold")]]) {
+  for (const [width, colour] of [
+    [size >= 12 ? 4 : 2.5, cssVariable("--gold-rim")],
+    [size >= 12 ? 2 : 1.25, cssVariable("--gold")],
+  ]) {
     for (const { sure, top, left, bottom, right } of gold) {
       context.setLineDash(sure ? [] : [size / 5, size / 6]);
       context.lineWidth = width;
       context.strokeStyle = colour;
-      context.strokeRect(left * size + inset - 0.5, top * size + inset - 0.5, (right - left + 1) * size - 2 * inset, (bottom - top + 1) * size - 2 * inset);
+      context.strokeRect(
+        left * size + inset - 0.5,
+        top * size + inset - 0.5,
+        (right - left + 1) * size - 2 * inset,
+        (bottom - top + 1) * size - 2 * inset,
+      );
     }
   }
   context.setLineDash([]);

@@ -16,7 +16,10 @@ function cellSize(matrix, width, left, top) {
   if (zoom !== "auto" && zoom !== "fit") return Number(zoom);
   const fitting = (aside, above) => {
     const wide = Math.max(80, width - aside) / matrix.cols.length;
-    return Math.floor(zoom === "fit" ? Math.min(wide, (Math.min(0.78 * innerHeight, 860) - above) / matrix.rows.length) : wide);
+    return Math.floor(zoom === "fit" ? Math.min(
+      wide,
+      (Math.min(0.78 * innerHeight, 860) - above) / matrix.rows.length,
+    ) : wide);
   };
   const size = fitting(left, top);
   if (zoom === "auto") return clamp(size, 14, 32);
@@ -31,7 +34,14 @@ class Heatmap {
     this.overlay = el("canvas", { class: "overlay", "aria-hidden": "true" });
     this.rowLabels = el("div", { class: "row-labels" });
     this.colLabels = el("div", { class: "col-labels" });
-    this.grid = el("div", { class: "heat-grid" }, el("div", { class: "corner" }), this.colLabels, this.rowLabels, el("div", { class: "plot" }, this.cells, this.overlay));
+    this.grid = el(
+      "div",
+      { class: "heat-grid" },
+      el("div", { class: "corner" }),
+      this.colLabels,
+      this.rowLabels,
+      el("div", { class: "plot" }, this.cells, this.overlay),
+    );
     this.element = el("div", { class: "heat", tabindex: "0", role: "region", "aria-label": "heatmap" }, this.grid);
     this.overlay.addEventListener("pointermove", (event) => this.pointAt(event, setHover));
     this.overlay.addEventListener("click", (event) => this.pointAt(event, togglePin));
@@ -41,7 +51,10 @@ class Heatmap {
   // `label` says in words what is drawn.
   draw(matrix, sentence, label) {
     this.matrix = matrix;
-    const longest = (units, size) => Math.min(LABEL_LIMIT, Math.max(...units.map((unit) => textWidth(unit.text, size))));
+    const longest = (units, size) => Math.min(
+      LABEL_LIMIT,
+      Math.max(...units.map((unit) => textWidth(unit.text, size))),
+    );
     const font = 12.5;
     const left = Math.ceil(longest(matrix.rows, font)) + 26;
     const top = Math.ceil(longest(matrix.cols, font)) + 12;
@@ -56,7 +69,12 @@ class Heatmap {
     this.grid.classList.toggle("unlabelled", !labelled);
     this.rowLabels.replaceChildren(...matrix.rows.map((unit, place) => this.labelOf(unit, place, "row")));
     this.colLabels.replaceChildren(...matrix.cols.map((unit, place) => this.labelOf(unit, place, "col")));
-    drawCells(this.cells, matrix, size, state.gold === "on" && state.kind === "cross" ? goldBlocks(matrix, sentence) : []);
+    drawCells(
+      this.cells,
+      matrix,
+      size,
+      state.gold === "on" && state.kind === "cross" ? goldBlocks(matrix, sentence) : [],
+    );
     this.cells.setAttribute("aria-label", label);
     fitCanvas(this.overlay, matrix.cols.length * size, matrix.rows.length * size);
     this.highlight();
@@ -64,7 +82,12 @@ class Heatmap {
 
   labelOf(unit, place, axis) {
     const isNull = axis === "row" && this.matrix.nullRow[place];
-    const label = el("span", { class: `label ${axis}${unitClass(unit)}${isNull ? " null" : ""}`, "data-place": place, title: unit.text }, isNull ? el("span", { class: "null-mark" }, "∅") : null, bdi(unit.text));
+    const label = el(
+      "span",
+      { class: `label ${axis}${unitClass(unit)}${isNull ? " null" : ""}`, "data-place": place, title: unit.text },
+      isNull ? el("span", { class: "null-mark" }, "∅") : null,
+      bdi(unit.text),
+    );
     const act = (how) => (axis === "row" ? how(unit, null) : how(null, unit));
     label.addEventListener("pointerenter", () => act(setHover));
     label.addEventListener("click", () => act(togglePin));
@@ -87,8 +110,16 @@ class Heatmap {
     if (!this.matrix) return;
     const { row, col } = this.places();
     drawCross(this.overlay, this.matrix, this.size, row, col);
-    this.paintLabels(this.rowLabels, row, (place) => (col >= 0 && row < 0 ? shownLevel(this.matrix, place, col, state.scale) : 0));
-    this.paintLabels(this.colLabels, col, (place) => (row >= 0 && col < 0 ? shownLevel(this.matrix, row, place, state.scale) : 0));
+    this.paintLabels(
+      this.rowLabels,
+      row,
+      (place) => (col >= 0 && row < 0 ? shownLevel(this.matrix, place, col, state.scale) : 0),
+    );
+    this.paintLabels(
+      this.colLabels,
+      col,
+      (place) => (row >= 0 && col < 0 ? shownLevel(this.matrix, row, place, state.scale) : 0),
+    );
   }
 
   paintLabels(box, current, level) {

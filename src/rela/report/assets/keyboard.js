@@ -7,8 +7,18 @@ const KEYS = [
   { keys: ["k", "ArrowUp"], text: "k ↑", what: "previous sentence", act: () => stepSentence(-1) },
   { keys: ["l", "]", "ArrowRight"], text: "l ] →", what: "next head", act: () => stepHead(state.active, 1) },
   { keys: ["h", "[", "ArrowLeft"], text: "h [ ←", what: "previous head", act: () => stepHead(state.active, -1) },
-  { keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"], text: "1 – 9", what: "layer", act: (key) => updateSide(state.active, { layer: Number(key) - 1 }) },
-  { keys: ["e", "d", "c"], text: "e d c", what: "encoder, decoder, cross", act: (key) => update({ kind: { e: "encoder", d: "decoder", c: "cross" }[key] }) },
+  {
+    keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"],
+    text: "1 – 9",
+    what: "layer",
+    act: (key) => updateSide(state.active, { layer: Number(key) - 1 }),
+  },
+  {
+    keys: ["e", "d", "c"],
+    text: "e d c",
+    what: "encoder, decoder, cross",
+    act: (key) => update({ kind: { e: "encoder", d: "decoder", c: "cross" }[key] }),
+  },
   { keys: ["n"], text: "n", what: "normal or shifted rows", act: () => state.kind !== "encoder" && flip("shift") },
   { keys: ["w"], text: "w", what: "words or pieces", act: () => flip("level") },
   { keys: ["v"], text: "v", what: "heatmap or links", act: () => flip("view") },
@@ -18,7 +28,12 @@ const KEYS = [
   { keys: ["x"], text: "x", what: "the other side", act: () => state.compare && update({ active: 1 - state.active }) },
   { keys: ["+", "="], text: "+", what: "larger cells", act: () => stepZoom(1) },
   { keys: ["-"], text: "−", what: "smaller cells", act: () => stepZoom(-1) },
-  { keys: ["0"], text: "0", what: "all cells in sight", act: () => update({ zoom: state.zoom === "fit" ? "auto" : "fit" }) },
+  {
+    keys: ["0"],
+    text: "0",
+    what: "all cells in sight",
+    act: () => update({ zoom: state.zoom === "fit" ? "auto" : "fit" }),
+  },
   { keys: ["t"], text: "t", what: "dark or light", act: () => toggleTheme() },
   { keys: ["/"], text: "/", what: "search", act: () => find("#search").focus() },
   { keys: ["?"], text: "?", what: "this help", act: () => find("#help").showModal() },
@@ -42,7 +57,10 @@ function onKey(event) {
 
 function setUpKeyboard() {
   document.addEventListener("keydown", onKey);
-  find("#keys").replaceChildren(...KEYS.flatMap(({ text, what }) => [el("dt", {}, text.split(" ").map((key) => (key === "–" ? " – " : el("kbd", {}, key)))), el("dd", {}, what)]));
+  find("#keys").replaceChildren(...KEYS.flatMap(({ text, what }) => [
+    el("dt", {}, text.split(" ").map((key) => (key === "–" ? " – " : el("kbd", {}, key)))),
+    el("dd", {}, what),
+  ]));
   find("#help-button").addEventListener("click", () => find("#help").showModal());
   find("#help").addEventListener("click", (event) => event.target === find("#help") && find("#help").close());
 }

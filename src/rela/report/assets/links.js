@@ -9,7 +9,11 @@ class Links {
     this.queries = el("div", { class: "words queries" });
     this.picked = el("canvas", { class: "lines", "aria-hidden": "true" });
     this.inner = el("div", { class: "links-inner" }, this.keys, this.queries, this.canvas, this.picked);
-    this.element = el("div", { class: "links", tabindex: "0", role: "region", "aria-label": "words and their links" }, this.inner);
+    this.element = el(
+      "div",
+      { class: "links", tabindex: "0", role: "region", "aria-label": "words and their links" },
+      this.inner,
+    );
     this.element.addEventListener("pointerleave", () => setHover(null, null));
   }
 
@@ -17,7 +21,12 @@ class Links {
     this.matrix = matrix;
     const word = (unit, place, axis) => {
       const isNull = axis === "row" && matrix.nullRow[place];
-      const made = el("span", { class: `word${unitClass(unit)}${isNull ? " null" : ""}`, "data-place": place }, isNull ? el("span", { class: "null-mark" }, "∅") : null, bdi(unit.text));
+      const made = el(
+        "span",
+        { class: `word${unitClass(unit)}${isNull ? " null" : ""}`, "data-place": place },
+        isNull ? el("span", { class: "null-mark" }, "∅") : null,
+        bdi(unit.text),
+      );
       const act = (how) => (axis === "row" ? how(unit, null) : how(null, unit));
       made.addEventListener("pointerenter", () => act(setHover));
       made.addEventListener("click", () => act(togglePin));
@@ -110,7 +119,11 @@ class Links {
       context.beginPath();
       for (const { sure, top, left, bottom, right } of this.gold) {
         if (sure !== isSure) continue;
-        for (let i = top; i <= bottom; i += 1) for (let j = left; j <= right; j += 1) if (isPicked(i, j)) this.curve(context, move(this.from[j]), move(this.to[i]));
+        for (let i = top; i <= bottom; i += 1) for (let j = left; j <= right; j += 1) if (isPicked(i, j)) this.curve(
+          context,
+          move(this.from[j]),
+          move(this.to[i]),
+        );
       }
       context.stroke();
     }

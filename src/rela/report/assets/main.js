@@ -43,7 +43,11 @@ function firstLook() {
 // Not links: the address keeps what is looked at.
 function renderJumps() {
   const parts = [...document.querySelectorAll("main > section:not([hidden])")];
-  find("#jumps").replaceChildren(...parts.map((part) => el("button", { type: "button", onclick: () => part.scrollIntoView({ behavior: SCROLLING }) }, find("h2", part).textContent)));
+  find("#jumps").replaceChildren(...parts.map((part) => el(
+    "button",
+    { type: "button", onclick: () => part.scrollIntoView({ behavior: SCROLLING }) },
+    find("h2", part).textContent,
+  )));
 }
 
 function onStateChange(changed) {
@@ -60,7 +64,9 @@ function onStateChange(changed) {
   // A pane becomes the active one by a press on it: drawn anew, it would lose what is being pressed.
   if (changed.size > 1 || !changed.has("active")) renderPanes();
   else markActive();
-  find("#said").textContent = `line ${currentSentence().line ?? currentSentence().id + 1}, ${modelOf(activeSide()).name}, ${KIND_NAMES[state.kind]}, ${headName(activeSide().layer, activeSide().head)}`;
+  const { layer, head } = activeSide();
+  const said = [lineName(currentSentence()), modelOf(activeSide()).name, KIND_NAMES[state.kind], headName(layer, head)];
+  find("#said").textContent = said.join(", ");
 }
 
 function start() {

@@ -1,6 +1,6 @@
 // A head's weights for a sentence, between the units that are shown.
 
-// Weights are summed over a key's pieces and averaged over a query's. Null, zero and forbidden are exact at both levels.
+// Weights are summed over a key's pieces and averaged over a query's. Null, zero and forbidden are exact at both.
 function makeMatrix(head, axes, causal) {
   const { rows, cols } = axes;
   const size = rows.length * cols.length;
@@ -48,7 +48,13 @@ function shownLevel(matrix, i, j, scale) {
 function summaryOf(matrix) {
   const sum = (values) => values.reduce((total, value) => total + value, 0);
   const places = sum(matrix.allowed);
-  return { nullRows: sum(matrix.nullRow), rows: matrix.rows.length, zeros: places ? 1 - sum(matrix.nonzero) / places : null, places, max: matrix.max };
+  return {
+    nullRows: sum(matrix.nullRow),
+    rows: matrix.rows.length,
+    zeros: places ? 1 - sum(matrix.nonzero) / places : null,
+    places,
+    max: matrix.max,
+  };
 }
 
 // Gold links as blocks of cells [top, left, bottom, right], both ends inside; sure ones are possible too.
@@ -73,7 +79,8 @@ function bestLinks(matrix) {
     let best = -1;
     matrix.cols.forEach((col, j) => {
       const value = matrix.value[i * matrix.cols.length + j];
-      if (col.kind === "word" && value > 0 && (best < 0 || value > matrix.value[i * matrix.cols.length + best])) best = j;
+      const isLarger = best < 0 || value > matrix.value[i * matrix.cols.length + best];
+      if (col.kind === "word" && value > 0 && isLarger) best = j;
     });
     return best < 0 ? [] : [[matrix.cols[best].words[0], row.words[0]]];
   });

@@ -27,6 +27,8 @@ function ticks(low, high, about = 4) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw * 0.999);
   const found = [];
-  for (let place = Math.ceil(low / step - 1e-9); place * step <= high + step * 1e-6; place += 1) found.push(place * step);
+  for (let place = Math.ceil(low / step - 1e-9); place * step <= high + step * 1e-6; place += 1) {
+    found.push(place * step);
+  }
   return found;
 }

@@ -13,7 +13,11 @@ class Pane {
     this.readout = el("p", { class: "readout" });
     this.scale = el("div", { class: "scale" });
     this.all = el("div", { class: "all-heads" });
-    this.element = el("section", { class: "pane", "aria-label": place ? "second head" : "first head", onpointerdown: () => state.compare && update({ active: place }) },
+    this.element = el("section", {
+      class: "pane",
+      "aria-label": place ? "second head" : "first head",
+      onpointerdown: () => state.compare && update({ active: place }),
+    },
       this.controls, this.summary, this.body, this.readout, this.scale, this.all);
     this.matrix = null;
     this.turn = 0;
@@ -30,17 +34,40 @@ class Pane {
   renderControls() {
     const [layers, heads] = sizeOf(this.model, state.kind);
     const select = (label, options, value, change) => {
-      const made = el("select", { "aria-label": label, onchange: (event) => change(Number(event.target.value)) }, options.map(([option, text]) => el("option", { value: option }, text)));
+      const made = el(
+        "select",
+        { "aria-label": label, onchange: (event) => change(Number(event.target.value)) },
+        options.map(([option, text]) => el("option", { value: option }, text)),
+      );
       made.value = value;
       return made;
     };
     const numbers = (length, text) => Array.from({ length }, (_, place) => [place, text(place)]);
-    const step = (label, sign, by) => el("button", { type: "button", class: "step", "aria-label": label, title: label, onclick: () => stepHead(this.place, by) }, sign);
+    const step = (label, sign, by) => el(
+      "button",
+      { type: "button", class: "step", "aria-label": label, title: label, onclick: () => stepHead(this.place, by) },
+      sign,
+    );
     this.controls.replaceChildren(
       legendMark(entryOf(this.model)),
-      select("model", MODELS.map((model, number) => [number, model.name]), this.side.model, (model) => updateSide(this.place, { model })),
-      select("layer", numbers(layers, (place) => `layer ${place + 1}`), this.side.layer, (layer) => updateSide(this.place, { layer })),
-      select("head", numbers(heads, (place) => `head ${place}`), this.side.head, (head) => updateSide(this.place, { head })),
+      select(
+        "model",
+        MODELS.map((model, number) => [number, model.name]),
+        this.side.model,
+        (model) => updateSide(this.place, { model }),
+      ),
+      select(
+        "layer",
+        numbers(layers, (place) => `layer ${place + 1}`),
+        this.side.layer,
+        (layer) => updateSide(this.place, { layer }),
+      ),
+      select(
+        "head",
+        numbers(heads, (place) => `head ${place}`),
+        this.side.head,
+        (head) => updateSide(this.place, { head }),
+      ),
       step("previous head (h)", "‹", -1),
       step("next head (l)", "›", 1),
     );
@@ -62,7 +89,11 @@ class Pane {
     if (!head) return this.renderNothing(sentence);
     const causal = state.kind === "decoder";
     this.matrix = makeMatrix(head, axesOf(this.model, sentence, state), causal);
-    this.words = state.level === "word" ? this.matrix : makeMatrix(head, axesOf(this.model, sentence, { ...state, level: "word" }), causal);
+    this.words = state.level === "word" ? this.matrix : makeMatrix(
+      head,
+      axesOf(this.model, sentence, { ...state, level: "word" }),
+      causal,
+    );
     const summary = summaryOf(this.matrix);
     const picture = state.view === "links" ? this.links : this.heatmap;
     if (this.body.firstChild !== picture.element) this.body.replaceChildren(picture.element);
@@ -77,19 +108,27 @@ class Pane {
     this.matrix = null;
     this.words = null;
     const carried = carriedBy(this.model);
+    const why = isDense(this.model) ? ": dense weights need more room" : "";
+    const share = `${carried} of ${EXAMPLES.total} sentences${why}`;
     const reason = !CAN_UNPACK
       ? "This browser cannot unpack the weights: it has no DecompressionStream."
       : carried && sentence && hasWeights(this.model, sentence)
         ? `There are no weights of ${KIND_NAMES[state.kind]} attention.`
-        : `The page does not have this sentence's weights of ${this.model.name}. It has those of ${carried} of ${EXAMPLES.total} sentences${isDense(this.model) ? ": dense weights need more room" : ""}.`;
-    const next = carried ? el("button", { type: "button", onclick: () => goToCarried(this.model) }, "Go to the next that has them") : null;
+        : `The page does not have this sentence's weights of ${this.model.name}. It has those of ${share}.`;
+    const next = carried ? el(
+      "button",
+      { type: "button", onclick: () => goToCarried(this.model) },
+      "Go to the next that has them",
+    ) : null;
     this.body.replaceChildren(el("div", { class: "nothing" }, el("p", {}, reason), next));
     this.all.layers = null;
     for (const part of [this.summary, this.scale, this.all, this.readout]) part.replaceChildren();
   }
 
   describe(summary) {
-    return `${this.model.name}, ${KIND_NAMES[state.kind]}, ${headName(this.side.layer, this.side.head)}: ${summary.rows} rows, ${summary.nullRows} of them null, ${percent(summary.zeros)} of the weights exactly zero, largest weight ${decimal(summary.max)}`;
+    const name = `${this.model.name}, ${KIND_NAMES[state.kind]}, ${headName(this.side.layer, this.side.head)}`;
+    const rows = `${summary.rows} rows, ${summary.nullRows} of them null`;
+    return `${name}: ${rows}, ${percent(summary.zeros)} of weights exactly zero, the largest ${decimal(summary.max)}`;
   }
 
   renderSummary(summary, sentence) {
@@ -107,15 +146,30 @@ class Pane {
 
   renderScale(summary) {
     const bar = el("span", { class: "ramp" });
-    bar.style.background = `linear-gradient(to right, ${[0, 0.2, 0.4, 0.6, 0.8, 1].map((share) => colourOf(share)).join(", ")})`;
-    const entry = (kind, text) => el("span", { class: "scale-entry" }, el("span", { class: `swatch-cell ${kind}`, "aria-hidden": "true" }), text);
+    const stops = [0, 0.2, 0.4, 0.6, 0.8, 1].map((share) => colourOf(share));
+    bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
+    const entry = (kind, text) => el(
+      "span",
+      { class: "scale-entry" },
+      el("span", { class: `swatch-cell ${kind}`, "aria-hidden": "true" }),
+      text,
+    );
     const largest = state.scale === "row" ? "row's largest" : decimal(summary.max);
     this.scale.replaceChildren(
       entry("zero", "exactly 0"),
-      el("span", { class: "scale-entry", title: "colours go by the square root of the weight, each head on its own scale" }, "> 0", bar, largest),
+      el(
+        "span",
+        { class: "scale-entry", title: "colours go by the square root of the weight, each head on its own scale" },
+        "> 0",
+        bar,
+        largest,
+      ),
       entry("null", "null row ∅"),
       ...(state.kind === "decoder" ? [entry("forbidden", "not allowed")] : []),
-      ...(state.kind === "cross" && hasGold && state.gold === "on" ? [entry("sure", "sure"), entry("possible", "possible")] : []),
+      ...(state.kind === "cross" && hasGold && state.gold === "on" ? [
+        entry("sure", "sure"),
+        entry("possible", "possible"),
+      ] : []),
       ...(this.matrix.value.some((value) => value < 0) ? [entry("negative", "below 0")] : []),
     );
   }
@@ -131,7 +185,10 @@ class Pane {
     const sentence = currentSentence();
     const row = sameUnit(matrix.rows, hover.row);
     const col = sameUnit(matrix.cols, hover.col);
-    const [rowSide, colSide] = [state.kind === "encoder" ? "source" : "target", state.kind === "decoder" ? "target" : "source"];
+    const [rowSide, colSide] = [
+      state.kind === "encoder" ? "source" : "target",
+      state.kind === "decoder" ? "target" : "source",
+    ];
     const name = (unit, side) => {
       const tag = tagOf(sentence, side, unit);
       return [bdi(unit.text, { class: "unit" }), tag && el("span", { class: "tag" }, tag)];
@@ -139,16 +196,34 @@ class Pane {
     const at = (i, j) => matrix.value[i * matrix.cols.length + j];
     if (row >= 0 && col >= 0) {
       const place = row * matrix.cols.length + col;
-      const value = !matrix.allowed[place] ? "not allowed" : matrix.nonzero[place] ? decimal(at(row, col)) : "exactly 0";
-      return [...name(matrix.rows[row], rowSide), " → ", ...name(matrix.cols[col], colSide), el("b", {}, value)].filter(Boolean);
+      const known = matrix.nonzero[place] ? decimal(at(row, col)) : "exactly 0";
+      const value = matrix.allowed[place] ? known : "not allowed";
+      return [
+        ...name(matrix.rows[row], rowSide),
+        " → ",
+        ...name(matrix.cols[col], colSide),
+        el("b", {}, value),
+      ].filter(Boolean);
     }
     if (row < 0 && col < 0) return [el("span", { class: "quiet" }, "Point at a word or a cell; click to hold it.")];
     const own = row >= 0 ? name(matrix.rows[row], rowSide) : name(matrix.cols[col], colSide);
-    const others = row >= 0 ? matrix.cols.map((unit, j) => [unit, at(row, j)]) : matrix.rows.map((unit, i) => [unit, at(i, col)]);
-    const linked = others.filter(([, value]) => value !== 0).sort((one, other) => Math.abs(other[1]) - Math.abs(one[1]));
+    const units = row >= 0 ? matrix.cols : matrix.rows;
+    const others = units.map((unit, place) => [unit, row >= 0 ? at(row, place) : at(place, col)]);
+    const linked = others.filter(([, value]) => value !== 0);
+    linked.sort((one, other) => Math.abs(other[1]) - Math.abs(one[1]));
     if (!linked.length) return [...own, row >= 0 ? " attends to nothing: null row" : " gets no weight"].filter(Boolean);
-    const list = linked.slice(0, 4).map(([unit, value]) => [" ", bdi(unit.text, { class: "unit" }), " ", decimal(value, 2)]);
-    return [...own, row >= 0 ? " →" : " ←", ...list.flat(), el("span", { class: "quiet" }, ` (${linked.length} of ${others.length} non-zero)`)].filter(Boolean);
+    const list = linked.slice(0, 4).map(([unit, value]) => [
+      " ",
+      bdi(unit.text, { class: "unit" }),
+      " ",
+      decimal(value, 2),
+    ]);
+    return [
+      ...own,
+      row >= 0 ? " →" : " ←",
+      ...list.flat(),
+      el("span", { class: "quiet" }, ` (${linked.length} of ${others.length} non-zero)`),
+    ].filter(Boolean);
   }
 }
 

@@ -2,12 +2,23 @@
 
 const currentSentence = () => SENTENCE_BY_ID.get(state.sentence) ?? SENTENCES[0] ?? null;
 
+const lineName = (sentence) => `Line ${sentence.line ?? sentence.id + 1}`;
+
 const fold = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLocaleLowerCase();
-const searchable = new Map(SENTENCES.map((sentence) => [sentence.id, fold([sentence.source_words.join(" "), sentence.target_words.join(" "), sentence.role, sentence.line].join(" \n "))]));
+const searchable = new Map(SENTENCES.map((sentence) => [
+  sentence.id,
+  fold([sentence.source_words.join(" "), sentence.target_words.join(" "), sentence.role, sentence.line].join(" \n ")),
+]));
 
 function sortValue(sentence) {
   const facts = factsOf(modelOf(state.sides[0]), sentence);
-  return { file: sentence.id, null: facts?.null?.[state.kind] ?? null, aer: facts?.aer ?? null, length: lengthOf(sentence), loss: facts?.loss ?? null }[state.sort];
+  return {
+    file: sentence.id,
+    null: facts?.null?.[state.kind] ?? null,
+    aer: facts?.aer ?? null,
+    length: lengthOf(sentence),
+    loss: facts?.loss ?? null,
+  }[state.sort];
 }
 
 // Sentences that have every word that is searched for, in the chosen order; those without the number come last.
@@ -30,7 +41,8 @@ function marked(text, terms) {
   if (plain.length !== text.length) return [text]; // letters that fold to more than one: not worth the trouble
   let from = 0;
   while (rest) {
-    const hits = terms.map((term) => [plain.indexOf(term, from), term.length]).filter(([place]) => place >= 0).sort((one, other) => one[0] - other[0]);
+    const hits = terms.map((term) => [plain.indexOf(term, from), term.length]).filter(([place]) => place >= 0);
+    hits.sort((one, other) => one[0] - other[0]);
     if (!hits.length) break;
     const [place, length] = hits[0];
     parts.push(text.slice(from, place), el("mark", {}, text.slice(place, place + length)));
@@ -50,13 +62,31 @@ function sentenceItem(sentence, terms) {
   const numbers = [
     isNumber(rate) && el("span", {}, meter, `∅ ${percent(rate, 0)}`),
     isNumber(facts?.aer) && el("span", {}, `AER ${percent(facts.aer, 0)}`),
-    el("span", { title: "words of source and target" }, `${sentence.source_words.length} + ${sentence.target_words.length}`),
+    el(
+      "span",
+      { title: "words of source and target" },
+      `${sentence.source_words.length} + ${sentence.target_words.length}`,
+    ),
     !hasWeights(model, sentence) && el("span", { class: "absent" }, "no weights"),
   ];
   const line = (words) => el("span", { class: "text", dir: "auto" }, marked(words.join(" "), terms));
-  return el("li", {}, el("button", { type: "button", class: "sentence", "data-id": sentence.id, onclick: () => update({ sentence: sentence.id }) },
-    el("span", { class: "line-number" }, String(sentence.line ?? sentence.id + 1), sentence.role && sentence.role !== "pair" ? el("span", { class: `role ${sentence.role}` }, sentence.role) : null),
-    line(sentence.source_words), el("span", { class: "target" }, line(sentence.target_words)), el("span", { class: "sentence-numbers" }, numbers)));
+  return el("li", {}, el("button", {
+    type: "button",
+    class: "sentence",
+    "data-id": sentence.id,
+    onclick: () => update({ sentence: sentence.id }),
+  },
+    el(
+      "span",
+      { class: "line-number" },
+      String(sentence.line ?? sentence.id + 1),
+      sentence.role && sentence.role !== "pair" ? el("span", { class: `role ${sentence.role}` }, sentence.role) : null,
+    ),
+    line(sentence.source_words), el(
+      "span",
+      { class: "target" },
+      line(sentence.target_words),
+    ), el("span", { class: "sentence-numbers" }, numbers)));
 }
 
 let listed = null; // what the list shows the numbers of
@@ -66,7 +96,8 @@ function renderSentences() {
   const found = foundSentences();
   const terms = fold(state.search).split(/\s+/).filter(Boolean);
   find("#sentence-list").replaceChildren(...found.map((sentence) => sentenceItem(sentence, terms)));
-  find("#sentence-count").textContent = found.length === SENTENCES.length ? plural(found.length, "sentence") : `${count(found.length)} of ${plural(SENTENCES.length, "sentence")}`;
+  const all = plural(SENTENCES.length, "sentence");
+  find("#sentence-count").textContent = found.length === SENTENCES.length ? all : `${count(found.length)} of ${all}`;
   find("#sort").value = state.sort;
   const order = find("#order");
   order.textContent = state.order === "up" ? "↑" : "↓";
@@ -76,7 +107,10 @@ function renderSentences() {
 }
 
 function markSentence() {
-  for (const item of document.querySelectorAll(".sentence")) item.setAttribute("aria-current", String(Number(item.dataset.id) === state.sentence));
+  for (const item of document.querySelectorAll(".sentence")) item.setAttribute(
+    "aria-current",
+    String(Number(item.dataset.id) === state.sentence),
+  );
   const list = find("#sentence-list");
   const current = find('.sentence[aria-current="true"]');
   if (!current) return;
@@ -98,9 +132,16 @@ function goToCarried(model) {
 }
 
 function setUpSentences() {
-  const available = Object.entries(SORTS).filter(([name]) => name !== "aer" || SENTENCES.some((sentence) => sentence.models.some((model) => isNumber(model.aer))));
+  const hasRates = SENTENCES.some((sentence) => sentence.models.some((model) => isNumber(model.aer)));
+  const available = Object.entries(SORTS).filter(([name]) => name !== "aer" || hasRates);
   find("#sort").replaceChildren(...available.map(([name, text]) => el("option", { value: name }, text)));
-  find("#sort").addEventListener("change", (event) => update({ sort: event.target.value, order: event.target.value === "null" || event.target.value === "aer" ? "down" : "up" }));
+  find("#sort").addEventListener(
+    "change",
+    (event) => update({
+      sort: event.target.value,
+      order: event.target.value === "null" || event.target.value === "aer" ? "down" : "up",
+    }),
+  );
   find("#order").addEventListener("click", () => update({ order: state.order === "up" ? "down" : "up" }));
   find("#search").addEventListener("input", (event) => update({ search: event.target.value }));
 }

@@ -40,7 +40,11 @@ const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
 function settle(side) {
   const model = MODELS[clamp(side.model, 0, MODELS.length - 1)];
   const [layers, heads] = model ? sizeOf(model, state.kind) : [0, 0];
-  return { model: MODELS.indexOf(model), layer: clamp(side.layer, 0, Math.max(0, layers - 1)), head: clamp(side.head, 0, Math.max(0, heads - 1)) };
+  return {
+    model: MODELS.indexOf(model),
+    layer: clamp(side.layer, 0, Math.max(0, layers - 1)),
+    head: clamp(side.head, 0, Math.max(0, heads - 1)),
+  };
 }
 
 // Changes what is looked at; listeners get the names of what changed.
@@ -65,7 +69,10 @@ function update(patch) {
 }
 
 const updateSide = (place, patch) =>
-  update({ active: place, sides: state.sides.map((side, number) => (number === place ? { ...side, ...patch } : side)) });
+  update({
+    active: place,
+    sides: state.sides.map((side, number) => (number === place ? { ...side, ...patch } : side)),
+  });
 
 const activeSide = () => state.sides[state.active];
 const modelOf = (side) => MODELS[side.model];

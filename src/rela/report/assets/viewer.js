@@ -30,32 +30,57 @@ function renderText() {
     isNumber(facts?.null?.[state.kind]) && `null ${percent(facts.null[state.kind])}`,
     isNumber(facts?.aer) && `best head's AER ${percent(facts.aer)}`,
   ].filter(Boolean);
-  find("#sentence-title").replaceChildren(`Line ${sentence.line ?? sentence.id + 1}`, el("span", { class: "quiet" }, chips.length ? ` ${modelOf(activeSide()).name}: ${chips.join(", ")}` : ""));
-  find("#strips").replaceChildren(textLine(sentence.source_words, "source", "source"), textLine(sentence.target_words, "target", "target"));
+  find("#sentence-title").replaceChildren(
+    lineName(sentence),
+    el("span", { class: "quiet" }, chips.length ? ` ${modelOf(activeSide()).name}: ${chips.join(", ")}` : ""),
+  );
+  find("#strips").replaceChildren(
+    textLine(sentence.source_words, "source", "source"),
+    textLine(sentence.target_words, "target", "target"),
+  );
 }
 
 // The words that are linked with the hovered one, in the text above the pictures: by the active side's head.
 function paintText() {
   const matrix = viewer.panes[state.active]?.words;
-  const place = (units, unit) => (unit ? units.findIndex((other) => other.kind === "word" && unit.words.includes(other.words[0])) : -1);
+  const isWord = (other, unit) => other.kind === "word" && unit.words.includes(other.words[0]);
+  const place = (units, unit) => (unit ? units.findIndex((other) => isWord(other, unit)) : -1);
   const row = matrix ? place(matrix.rows, hover.row) : -1;
   const col = matrix ? place(matrix.cols, hover.col) : -1;
-  const [rowSide, colSide] = [state.kind === "encoder" ? "source" : "target", state.kind === "decoder" ? "target" : "source"];
+  const [rowSide, colSide] = [
+    state.kind === "encoder" ? "source" : "target",
+    state.kind === "decoder" ? "target" : "source",
+  ];
   for (const word of document.querySelectorAll(".strip-word")) {
     const number = Number(word.dataset.place);
     const find_ = (units) => units.findIndex((unit) => unit.kind === "word" && unit.words[0] === number);
     let level = 0;
-    if (matrix && row >= 0 && word.dataset.side === colSide) level = shownLevel(matrix, row, find_(matrix.cols), state.scale);
-    if (matrix && col >= 0 && row < 0 && word.dataset.side === rowSide) level = shownLevel(matrix, find_(matrix.rows), col, state.scale);
+    if (matrix && row >= 0 && word.dataset.side === colSide) level = shownLevel(
+      matrix,
+      row,
+      find_(matrix.cols),
+      state.scale,
+    );
+    if (matrix && col >= 0 && row < 0 && word.dataset.side === rowSide) level = shownLevel(
+      matrix,
+      find_(matrix.rows),
+      col,
+      state.scale,
+    );
     paintByLevel(word, level || 0);
-    const isOwn = (row >= 0 && word.dataset.side === rowSide && matrix.rows[row].words[0] === number) || (col >= 0 && word.dataset.side === colSide && matrix.cols[col].words[0] === number);
+    const isRow = row >= 0 && word.dataset.side === rowSide && matrix.rows[row].words[0] === number;
+    const isCol = col >= 0 && word.dataset.side === colSide && matrix.cols[col].words[0] === number;
+    const isOwn = isRow || isCol;
     word.classList.toggle("current", isOwn);
     word.classList.toggle("null", Boolean(isOwn && row >= 0 && matrix.nullRow[row]));
   }
 }
 
 function markActive() {
-  for (const pane of viewer.panes) pane.element.classList.toggle("active", state.compare && state.active === pane.place);
+  for (const pane of viewer.panes) pane.element.classList.toggle(
+    "active",
+    state.compare && state.active === pane.place,
+  );
   paintText();
 }
 
@@ -80,7 +105,13 @@ function goToFinding(finding) {
   const sentence = SENTENCE_BY_ID.has(finding.sentence) ? finding.sentence : state.sentence;
   const side = { model, layer: (finding.layer ?? 1) - 1, head: finding.head ?? 0 };
   const taken = state.compare && state.sides[1].model === model && state.sides[0].model !== model ? 1 : 0;
-  update({ kind: finding.kind ?? state.kind, sentence, search: "", active: taken, sides: state.sides.map((old, place) => (place === taken ? side : old)) });
+  update({
+    kind: finding.kind ?? state.kind,
+    sentence,
+    search: "",
+    active: taken,
+    sides: state.sides.map((old, place) => (place === taken ? side : old)),
+  });
   revealViewer();
 }
 
