@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 $(RUN) pytest -n 2
 # pyright would otherwise ask the network for a newer version of itself.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo test test-all lint bench docs
+.PHONY: help demo test test-all lint bench docs browser
 
 help:
 	@echo "make demo      a corpus, a small rela-g model trained on it, its translations and their BLEU; minutes"
@@ -27,16 +27,20 @@ help:
 demo: $(VENV)/.stamp
 	$(BIN)/rela demo
 
-test: lint
+test: lint browser
 	$(PYTEST) -m "not slow"
 
-test-all: lint
+test-all: lint browser
 	OMP_NUM_THREADS=1 $(BIN)/python tools/test_all.py -n 2
 
 lint: $(VENV)/.stamp
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) pyright
+
+# The microscope's page is tested in a browser, when there is one or it can be had.
+browser:
+	@tools/get-browser
 
 bench: $(VENV)/.stamp
 	$(BIN)/rela bench attention --lengths 32,128,512

@@ -15,6 +15,7 @@ TAGS = ("<s>", "ADJ", "AUX", "DET", "NOUN", "PRON", "PUNCT", "PUNCT ,", "VERB")
 WORDS = re.findall(r"\S+", "the old dog , which the woman sees today , runs into a very small house with three doors")
 DENSE = ("softmax",)
 NEVER_NULL = (*DENSE, "sparsemax", "entmax15")
+SIGNED = ("leaky",)
 
 
 def write_results(
@@ -29,6 +30,7 @@ def write_results(
     seeds: int = 1,
     seed: int = 1,
     findings: int = 1,
+    vocabulary: Sequence[str] = WORDS,
 ) -> Path:
     """Write both files with random numbers; returns the folder. ``models`` are attentions, each with so many seeds.
 
@@ -61,7 +63,7 @@ def write_results(
         "groups": groups,
     }
     (folder / "results.json").write_text(json.dumps(results, ensure_ascii=False), encoding="utf-8")
-    _write_examples(folder, entries, layers, heads, sentences, words, gold, generator)
+    _write_examples(folder, entries, layers, heads, sentences, words, gold, generator, vocabulary)
     return folder
 
 
@@ -182,8 +184,9 @@ def make_weights(
     dense: bool,
     causal: bool = False,
     never_null: bool = False,
+    signed: bool = False,
 ) -> NDArray[np.float32]:
-    """Softmax weights, or ReLU weights with zeros and null rows; ``[layer, head, query, key]``."""
+    """Softmax weights, or ReLU weights with zeros and null rows, or leaky ones; ``[layer, head, query, key]``."""
     scores = generator.normal(-0.5, 1.5, shape)
     allowed = np.tri(*shape[-2:], dtype=bool) if causal else np.ones(shape[-2:], bool)
     if dense:
@@ -192,7 +195,8 @@ def make_weights(
     scores[generator.random(shape[:-1]) < 0.3] = -1  # rows that attend to nothing
     if never_null:
         scores[..., 0] = 1
-    return np.where(allowed, np.maximum(scores, 0), 0).astype(np.float32)
+    below = 0.1 * scores if signed else np.zeros_like(scores)
+    return np.where(allowed, np.maximum(scores, below), 0).astype(np.float32)
 
 
 def _write_examples(
@@ -204,19 +208,23 @@ def _write_examples(
     words: int,
     gold: bool,
     generator: np.random.Generator,
+    vocabulary: Sequence[str],
 ) -> None:
     roles = ["pair"] * sentences + ["good", "inserted", "mismatched"]
     arrays: dict[str, NDArray[Any]] = {}
     described: list[dict[str, Any]] = []
     for number, role in enumerate(roles):
-        sides = [[WORDS[(number + place) % len(WORDS)] for place in range(max(1, words - shift))] for shift in (0, 1)]
+        sides = [
+            [vocabulary[(number + place) % len(vocabulary)] for place in range(max(1, words - shift))]
+            for shift in (0, 1)
+        ]
         sides[1] = [word.upper() for word in sides[1]]
         links = [[place, place] for place in range(len(sides[1]))]
         models: list[dict[str, Any]] = []
         for place, entry in enumerate(entries):
             pieces, owners = zip(*(_pieces(side) for side in sides), strict=True)
             source, target = (len(side) for side in pieces)
-            dense = entry["attention"] in DENSE
+            dense, signed = (entry["attention"] in names for names in (DENSE, SIGNED))
             sizes = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
             null: dict[str, float] = {}
             for kind, size in sizes.items():
@@ -226,6 +234,7 @@ def _write_examples(
                     dense=dense,
                     causal=kind == "decoder",
                     never_null=entry["attention"] in NEVER_NULL,
+                    signed=signed,
                 )
                 arrays[f"{place}.{kind}.{number}"] = weights
                 null[kind] = float((weights == 0).all(-1).mean())

@@ -1,0 +1,168 @@
+// The head of the page: what was analysed, which models, and what was found.
+
+function describeData() {
+  const data = DATA.data;
+  const skipped = Object.entries(data.skipped ?? {}).filter(([, number]) => number);
+  const facts = [
+    isNumber(data.pairs) && plural(data.pairs, "sentence pair"),
+    isNumber(data.source_pieces) && `${count(data.source_pieces)} + ${count(data.target_pieces)} pieces`,
+    data.source_language && data.target_language && `${data.source_language} → ${data.target_language}`,
+    data.gold ? `gold links: ${data.gold.sure ?? data.gold.name ?? "yes"}` : "no gold links",
+    data.tags ? `tags: ${data.tags}` : null,
+    skipped.length && `skipped: ${skipped.map(([reason, number]) => `${count(number)} ${reason}`).join(", ")}`,
+  ];
+  return facts.filter(Boolean);
+}
+
+function renderHeader() {
+  const { source, target } = DATA.data;
+  const title = DATA.title ?? (source && target ? [
+    bdi(source),
+    el("span", { class: "arrow" }, " → "),
+    bdi(target),
+  ] : "Attention");
+  find("#title").replaceChildren(...[title].flat());
+  find("#facts").replaceChildren(...describeData().map((fact) => el("li", {}, bdi(fact))));
+  find("#version").textContent = `rela ${DATA.version}`;
+}
+
+// ---------------------------------------------------------------- models
+
+const layerRange = (model) => {
+  const layers = [...new Set(Object.values(model.layers ?? {}))].filter(isNumber);
+  return layers.length ? `${layers.join("/")} × ${model.heads ?? "?"}` : NOTHING;
+};
+const overHeads = (model, name) => mean((measureOf(model, name)?.value ?? []).flat());
+const bestText = (best) => (best ? `${percent(best.aer)} (L${best.layer} H${best.head})` : NOTHING);
+
+const MODEL_COLUMNS = [
+  { name: "attention", text: (model) => attentionText(model) },
+  { name: "layers × heads", text: layerRange },
+  { name: "parameters", text: (model) => count(model.parameters) },
+  {
+    name: "loss",
+    text: (model) => decimal(valueAt(measureOf(model, "loss"))),
+    how: (model) => measureOf(model, "loss")?.signature,
+    what: "nats for each target piece",
+  },
+  {
+    name: "cost",
+    text: (model) => (isNumber(model.cost?.ratio) ? `${decimal(model.cost.ratio)}×` : NOTHING),
+    how: (model) => model.cost?.signature,
+    what: "operations, relative to softmax",
+  },
+  {
+    name: "cross sparsity",
+    text: (model) => percent(overHeads(model, "cross.sparsity")),
+    how: (model) => measureOf(model, "cross.sparsity")?.signature,
+    what: "mean over layers and heads",
+  },
+  {
+    name: "cross null rate",
+    text: (model) => percent(overHeads(model, "cross.null")),
+    how: (model) => measureOf(model, "cross.null")?.signature,
+    what: "mean over layers and heads",
+  },
+  {
+    name: "best AER, normal",
+    text: (model) => bestText(model.best?.normal),
+    how: (model) => measureOf(model, "cross.aer.normal.merged")?.signature,
+  },
+  {
+    name: "best AER, shifted",
+    text: (model) => bestText(model.best?.shifted),
+    how: (model) => measureOf(model, "cross.aer.shifted.merged")?.signature,
+  },
+  {
+    name: "AUC, shuffled targets",
+    text: (model) => decimal(valueAt(measureOf(model, "hallucinated.auc.mean"))),
+    how: (model) => measureOf(model, "hallucinated.auc.mean")?.signature,
+    what: "how well the null rate tells true pairs from shuffled ones; 0.5 is chance",
+  },
+  {
+    name: "sentences here",
+    text: (model) => (EXAMPLES ? `${carriedBy(model)} of ${EXAMPLES.total}` : NOTHING),
+    what: "whose weights this page carries",
+  },
+];
+
+function attentionText(model) {
+  const kinds = model.attentions ?? {};
+  const names = [...new Set(Object.values(kinds))];
+  if (names.length > 1) return KINDS.map((kind) => `${kind} ${kinds[kind] ?? NOTHING}`).join(", ");
+  return names[0] ?? model.attention ?? NOTHING;
+}
+
+const entryOf = (model) => {
+  const place = ENTRIES.findIndex((entry) => entry.models?.includes(model.name) ?? entry.name === model.name);
+  return place < 0 ? ENTRIES.length + MODELS.indexOf(model) : place;
+};
+
+function legendMark(series) {
+  return svg("svg", { viewBox: "0 0 12 12", class: "legend-mark", "aria-hidden": "true" }, markAt(series, 6, 6));
+}
+
+function renderModels() {
+  const columns = MODEL_COLUMNS.filter((column) => MODELS.some((model) => column.text(model) !== NOTHING));
+  const head = el(
+    "tr",
+    {},
+    el("th", { scope: "col" }, "model"),
+    columns.map((column) => el("th", { scope: "col", title: column.what ?? false }, column.name)),
+  );
+  const rows = MODELS.map((model) =>
+    el("tr", {}, el("th", { scope: "row" }, legendMark(entryOf(model)), bdi(model.name)), columns.map((column) => {
+      const cell = el("td", { class: "number" }, column.text(model));
+      const how = column.how?.(model);
+      return how ? withTooltip(cell, () => [column.what && el("div", {}, column.what), signatureLine(how)]) : cell;
+    })));
+  find("#models").replaceChildren(el("table", { class: "models" }, el("thead", {}, head), el("tbody", {}, rows)));
+}
+
+// What the page had no room for, and what could not be shown.
+function notices() {
+  if (!EXAMPLES) return ["There are no example sentences: attention.npz was not beside results.json."];
+  const found = [];
+  const total = count(EXAMPLES.total);
+  if (SENTENCES.length < EXAMPLES.total) {
+    found.push(`Text of ${count(SENTENCES.length)} of ${total} sentences: there was no room for more.`);
+  }
+  for (const model of MODELS) {
+    const carried = carriedBy(model);
+    const unusable = EXAMPLES.unusable[model.example] ?? 0;
+    if (model.example < 0) found.push(`${model.name}: no example sentences.`);
+    else if (carried === 0) found.push(`${model.name}: no weights: no sentence had room, or the file has none.`);
+    else if (carried < EXAMPLES.total - unusable) {
+      const reason = isDense(model) ? "dense weights need more room" : "the page has no room for more";
+      found.push(`${model.name}: weights of ${count(carried)} of ${total} sentences (${reason}).`);
+    }
+    if (unusable) found.push(`${model.name}: ${plural(unusable, "sentence")} left out: some weights are no numbers.`);
+  }
+  if (!CAN_UNPACK) {
+    found.push("This browser cannot unpack the weights (it has no DecompressionStream). Any browser since 2023 can.");
+  }
+  return found;
+}
+
+const isDense = (model) => (overHeads(model, "cross.sparsity") ?? 1) < 0.1;
+
+// ---------------------------------------------------------------- findings
+
+function renderFindings(go) {
+  const found = MODELS.flatMap((model) => (model.findings ?? []).map((finding) => ({ ...finding, model })));
+  found.sort((one, other) => (other.strength ?? 0) - (one.strength ?? 0));
+  find("#findings").hidden = !found.length;
+  const several = MODELS.length > 1;
+  const items = found.map((finding) => {
+    const strength = el("span", { class: "strength", title: `strength ${decimal(finding.strength)}` });
+    strength.style.setProperty("--share", clamp(finding.strength ?? 0, 0, 1));
+    return el("li", {}, el("button", { type: "button", class: "finding", onclick: () => go(finding) }, strength,
+      el(
+        "span",
+        {},
+        several && el("span", { class: "who" }, legendMark(entryOf(finding.model)), bdi(finding.model.name)),
+        bdi(finding.text),
+      )));
+  });
+  find("#findings-list").replaceChildren(...items);
+}

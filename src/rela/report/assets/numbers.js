@@ -1,0 +1,34 @@
+// Numbers as people read them.
+
+const NOTHING = "–";
+const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
+
+const percent = (value, digits = 1) => (isNumber(value) ? `${(100 * value).toFixed(digits)}%` : NOTHING);
+const count = (value) => (isNumber(value) ? value.toLocaleString("en") : NOTHING);
+const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+
+function decimal(value, digits = 3) {
+  if (!isNumber(value)) return NOTHING;
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e5 || size < 1e-3) return value.toExponential(Math.max(0, digits - 2));
+  return String(Number(value.toPrecision(digits)));
+}
+
+const mean = (values) => {
+  const known = values.filter(isNumber);
+  return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+};
+
+// Round steps between two numbers, for axes.
+function ticks(low, high, about = 4) {
+  const span = high - low || 1;
+  const raw = span / about;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw * 0.999);
+  const found = [];
+  for (let place = Math.ceil(low / step - 1e-9); place * step <= high + step * 1e-6; place += 1) {
+    found.push(place * step);
+  }
+  return found;
+}

@@ -1,0 +1,214 @@
+"""The page in a browser: it loads in silence and alone, and its parts do what they say."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.report.browser import Opened, Windows
+
+from rela.report.results import load_results
+
+
+def sort_value(sentence: dict[str, Any], sort: str) -> float:
+    """What sentences are sorted by, for the first model."""
+    if sort == "length":
+        return len(sentence["source_words"]) + len(sentence["target_words"])
+    model = sentence["models"][0]
+    return model["null"]["cross"] if sort == "null" else model[sort]
+
+
+class TestOverview:
+    def test_header_charts_and_grids(self, browser: Windows, path: Path):
+        with Opened(browser, path) as page:
+            assert page.text("#title") == "test.en → test.de"
+            assert "1,000 sentence pairs" in page.text("#facts")
+            assert "9 of 9" in page.text("#models")
+            assert page.page.locator("#charts figure").count() == 12
+            assert page.page.locator(".head-cell").count() == 2 * 3 * 2 * 3
+            assert page.text("#notices") == ""
+
+    def test_chart_tooltip_has_number_and_signature(self, browser: Windows, path: Path, folder: Path):
+        with Opened(browser, path) as page:
+            page.page.locator("#charts figure").nth(3).locator("svg").hover(position={"x": 45, "y": 60})
+            tip = page.text(".tooltip")
+            value = load_results(folder).models[0].measures["encoder.null.layer"].value[0]
+            assert f"{100 * value:.1f}%" in tip
+            assert "encoder.null.layer|data:test" in tip
+
+    def test_all_numbers(self, browser: Windows, path: Path):
+        with Opened(browser, path) as page:
+            page.click(".chart-title")
+            assert page.page.locator("#explorer-measure").input_value() == "encoder.sparsity.layer"
+            page.page.locator("#explorer-measure").select_option("cross.null.tag")
+            assert "cross.null.tag|data:test" in page.text("#explorer-numbers")
+            assert "PUNCT ,, layer 2" in page.text("#explorer-numbers")
+
+    def test_a_finding_leads_to_its_place(self, browser: Windows, path: Path):
+        with Opened(browser, path, hash="s=4&a=0.1.0&b=1.1.0&kind=encoder") as page:
+            state = page.click(".finding")
+            assert (state["kind"], state["sentence"]) == ("cross", 0)
+            assert state["sides"][0] == {"model": 0, "layer": 1, "head": 1}
+            assert page.page.locator("#panes").is_visible()
+
+    def test_a_click_on_a_head_shows_it(self, browser: Windows, path: Path, folder: Path):
+        with Opened(browser, path) as page:
+            state = page.click('[data-head="1.encoder.1.2"]')
+            assert state["kind"] == "encoder"
+            assert state["active"] == 1  # the side that has the model
+            assert state["sides"][1] == {"model": 1, "layer": 1, "head": 2}
+            assert page.page.locator('[data-head="1.encoder.1.2"]').get_attribute("aria-pressed") == "true"
+            weights = load_results(folder).examples.weights(1, "encoder", state["sentence"])  # pyright: ignore[reportOptionalMemberAccess] (it is there)
+            assert weights is not None
+            assert state["panes"][1]["facts"]["max"] > 0
+
+    def test_colour_of_grids(self, browser: Windows, path: Path, folder: Path):
+        with Opened(browser, path) as page:
+            page.page.locator("#colour").select_option("sparsity")
+            value = load_results(folder).models[0].measures["cross.sparsity"].value[0, 0]
+            assert page.text('[data-head="0.cross.0.0"]') == str(round(100 * value))
+            page.page.locator("#colour").select_option("aer.normal.merged")
+            assert page.page.locator(".head-grid.empty").count() == 4  # encoder and decoder have none
+
+
+class TestViewer:
+    def test_every_switch(self, browser: Windows, path: Path):
+        with Opened(browser, path, hash="s=0&a=0.1.0&b=1.1.0&kind=cross") as page:
+            for name, values in {
+                "kind": ["encoder", "decoder", "cross"],
+                "level": ["piece", "word"],
+                "shift": ["shifted", "normal"],
+                "view": ["links", "heatmap"],
+                "scale": ["row", "head"],
+                "gold": ["off", "on"],
+            }.items():
+                for value in values:
+                    state = page.switch(name, value)
+                    assert state[name] == value
+                    pressed = page.page.locator(f'[data-switch="{name}"] [aria-pressed="true"]')
+                    assert pressed.get_attribute("data-value") == value
+            before = page.settle()["panes"][0]["cell"]
+            assert page.click('[aria-label^="smaller cells"]')["panes"][0]["cell"] < before
+            assert page.switch("zoom", "fit")["zoom"] == "fit"
+            assert len(page.switch("compare", "false")["panes"]) == 1
+            assert len(page.switch("compare", "true")["panes"]) == 2
+
+    def test_a_hovered_word_shows_its_links(self, browser: Windows, path: Path):
+        with Opened(browser, path, hash="s=0&a=0.2.1&b=1.2.1&kind=cross&level=word&shift=normal") as page:
+            pane, values = page.matrix()
+            row = int(np.flatnonzero((values > 0).any(1))[0])
+            state = page.hover(f".row-labels .label:nth-child({row + 1})")
+            assert state["hover"]["row"] == pane["rows"][row]
+            linked = page.page.locator(".pane").first.locator(".col-labels .linked")
+            assert linked.count() == (values[row] > 0).sum()
+            # The other side, and the text above, show the same word.
+            assert page.page.locator(".pane").nth(1).locator(".row-labels .current").inner_text() == pane["rows"][row]
+            assert page.page.locator(".strip.source .linked").count() == (values[row, :-1] > 0).sum()
+            col = int(np.flatnonzero((values > 0).any(0))[0])
+            page.hover(f".col-labels .label:nth-child({col + 1})")
+            linked = page.page.locator(".pane").first.locator(".row-labels .linked")
+            assert linked.count() == (values[:, col] > 0).sum()
+
+    def test_hover_in_the_links(self, browser: Windows, path: Path):
+        with Opened(browser, path, hash="s=0&a=0.2.1&kind=cross&level=word&shift=normal&view=links") as page:
+            pane, values = page.matrix()
+            col = int(np.flatnonzero((values > 0).any(0))[0])
+            page.hover(f".keys .word:nth-child({col + 1})")
+            assert page.page.locator(".queries .linked").count() == (values[:, col] > 0).sum()
+            assert page.page.locator(".queries .null").count() == sum(pane["nullRows"])
+
+    def test_hover_in_the_text(self, browser: Windows, path: Path):
+        with Opened(browser, path, hash="s=0&a=0.2.1&kind=cross&level=piece") as page:
+            state = page.hover(".strip.source .strip-word >> nth=1")
+            assert state["hover"]["col"] == "old"
+            assert page.page.locator(".col-labels .current").inner_text() == "old"
+
+    def test_a_cell_is_read_out_and_held(self, browser: Windows, path: Path):
+        with Opened(browser, path, hash="s=0&a=0.2.1&kind=cross&level=word&shift=normal&zoom=24") as page:
+            pane, values = page.matrix()
+            row, col = (int(place) for place in np.unravel_index(values.argmax(), values.shape))
+            spot = {"x": col * 24 + 12, "y": row * 24 + 12}
+            page.page.locator(".overlay").hover(position=spot)
+            assert pane["rows"][row] in page.text(".readout")
+            assert float(page.text(".readout b")) == pytest.approx(values.max(), rel=0.01)
+            page.page.locator(".overlay").click(position=spot)
+            page.page.mouse.move(5, 5)
+            state = page.settle()
+            assert state["hover"]["pinned"]
+            assert state["hover"]["col"] == pane["cols"][col]
+            assert page.press("Escape")["hover"]["col"] is None
+
+    def test_thumbnails_choose_heads(self, browser: Windows, path: Path):
+        with Opened(browser, path, hash="s=0&a=0.1.0&kind=cross") as page:
+            assert page.page.locator(".thumbnail").count() == 6
+            assert page.click(".thumbnail >> nth=5")["sides"][0] == {"model": 0, "layer": 1, "head": 2}
+
+    def test_search_and_sort(self, browser: Windows, path: Path, folder: Path):
+        sentences = load_results(folder).examples.sentences  # pyright: ignore[reportOptionalMemberAccess] (they are there)
+        with Opened(browser, path, hash="a=0.1.0&kind=cross") as page:
+            page.page.locator("#search").fill("HOUSE mismatched")
+            words = [{word.lower() for word in sentence["source_words"]} for sentence in sentences]
+            expected = [
+                place
+                for place, found in enumerate(words)
+                if "house" in found and sentences[place]["role"] == "mismatched"
+            ]
+            assert page.settle()["found"] == expected
+            page.page.locator("#search").fill("nowhere")
+            assert page.settle()["found"] == []
+            assert page.text("#sentence-count") == "0 of 9 sentences"
+            page.page.locator("#search").fill("")
+            for sort in ("null", "aer", "length", "loss"):
+                page.page.locator("#sort").select_option(sort)
+                for _ in range(2):
+                    state = page.settle()
+                    numbers = [sort_value(sentences[place], sort) for place in state["found"]]
+                    assert numbers == sorted(numbers, reverse=state["order"] == "down"), sort
+                    page.click("#order")
+
+    def test_keyboard(self, browser: Windows, path: Path):
+        with Opened(browser, path, hash="s=0&a=0.1.0&b=1.1.0&kind=cross&level=word&shift=normal") as page:
+            assert page.press("j", "ArrowDown")["sentence"] == 2
+            assert page.press("k")["sentence"] == 1
+            assert page.press("l", "]")["sides"][0] == {"model": 0, "layer": 0, "head": 2}
+            assert page.press("l")["sides"][0] == {"model": 0, "layer": 1, "head": 0}
+            assert page.press("h", "[")["sides"][0]["head"] == 1
+            assert page.press("2")["sides"][0]["layer"] == 1
+            assert page.press("9")["sides"][0]["layer"] == 1  # there is none: the last
+            assert page.press("n")["shift"] == "shifted"
+            assert page.press("w")["level"] == "piece"
+            assert page.press("v")["view"] == "links"
+            assert page.press("v", "s")["scale"] == "row"
+            assert page.press("g")["gold"] == "off"
+            assert page.press("e")["kind"] == "encoder"
+            assert page.press("n")["shift"] == "shifted"  # means nothing in the encoder
+            assert page.press("c", "x")["active"] == 1
+            assert page.press("b")["compare"] is False
+            theme = page.settle()["theme"]
+            assert page.press("t")["theme"] != theme
+            page.press("?")
+            assert page.page.locator("#help").is_visible()
+            page.press("Escape")
+            assert not page.page.locator("#help").is_visible()
+            page.press("/")
+            page.page.keyboard.type("new")  # letters, not commands
+            state = page.settle()
+            assert (state["search"], state["shift"]) == ("new", "shifted")
+            page.press("Escape", "n")
+            assert page.settle()["shift"] == "normal"
+
+    def test_the_address_keeps_the_place(self, browser: Windows, path: Path):
+        with Opened(browser, path) as page:
+            page.press("d", "j", "l", "w")
+            before = page.settle()
+            later = "() => new Promise((done) => setTimeout(() => done(location.hash), 400))"
+            place = page.page.evaluate(later).removeprefix("#")
+        with Opened(browser, path, hash=place) as page:
+            after = page.settle()
+        for name in ("sentence", "kind", "sides", "level", "shift", "compare"):
+            assert after[name] == before[name], name
+
+    @pytest.mark.parametrize("hash", ["s=999&a=9.9.9&b=x&kind=other", "%%%", "s=&a=", "a=0.0.0&zoom=-5&s=-1"])
+    def test_a_wrong_address(self, browser: Windows, path: Path, hash: str):
+        with Opened(browser, path, hash=hash) as page:
+            assert page.settle()["panes"][0] is not None
