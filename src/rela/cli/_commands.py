@@ -3,7 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rela.cli import average, bench, bench_train, demo, doctor, evaluate, flops, grammar, prepare, train, translate
+from rela.cli import (
+    align,
+    average,
+    bench,
+    bench_train,
+    demo,
+    doctor,
+    evaluate,
+    flops,
+    grammar,
+    prepare,
+    train,
+    translate,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +45,11 @@ COMMANDS: list[Command] = [
         name="translate",
         run=translate.translate,
         example="rela translate --model runs/multi30k news.en -o news.de",
+    ),
+    Command(
+        name="align",
+        run=align.align,
+        example="rela align runs/multi30k --src test.en --tgt test.de -o test.align",
     ),
     Command(
         name="grammar",
