@@ -135,6 +135,16 @@ class TestBesideText:
         with pytest.raises(ValueError, match=r"dev\.sure: .*got none for line 2: the file has 1 lines"):
             list(read_gold(write(tmp_path, "0-0\n")).of_pairs([pair(1, 1, 1), pair(2, 1, 1)]))
 
+    def test_of_the_first_lines(self, tmp_path: Path):
+        gold = read_gold(write(tmp_path, "0-0\n1-0\n"))
+        pairs = iter([pair(line, 2, 1) for line in range(1, 9)])
+        assert [(one.line, links.sure) for one, links in gold.of_first(pairs)] == [(1, {(0, 0)}), (2, {(1, 0)})]
+        assert next(pairs).line == 3  # no more was read than is needed
+        with pytest.raises(ValueError, match=r"dev\.sure, line 2: .*the text, which has 1 lines, got more"):
+            list(read_gold(tmp_path / "dev.sure").of_first([pair(1, 2, 1)]))
+        with pytest.raises(ValueError, match=r"dev\.sure, line 2: expected links of 1 source words"):
+            list(read_gold(tmp_path / "dev.sure").of_first([pair(1, 1, 1), pair(2, 1, 1)]))
+
     def test_too_many_lines(self, tmp_path: Path):
         gold = read_gold(write(tmp_path, "0-0\n0-0\n0-0\n"))
         list(gold.of_pairs([pair(1, 1, 1)]))

@@ -9,7 +9,7 @@ from tests.model.folders import text_model
 
 from rela.alignment import naive
 from rela.alignment.choice import Choice
-from rela.alignment.pairs import EncodedPair, PairBatch, Side, cut_side, decoded_side
+from rela.alignment.pairs import EncodedPair, PairBatch, Side, decoded_side, encode_side
 from rela.alignment.weights import visit_cross_weights
 from rela.attention.multihead import MultiheadAttention, Observation
 from rela.decoding import translator as translator_module
@@ -17,6 +17,7 @@ from rela.decoding.search import Hypothesis, SearchOptions, _Search  # pyright: 
 from rela.decoding.translator import Translator
 from rela.model.transformer import Transformer, evaluating
 from rela.text.vocabulary import BOS, EOS
+from rela.text.worded import Wording
 from rela.text.words import split_words, word_texts
 
 TEXTS = ["the dog runs", "a cat sleeps under the small house", "green"]
@@ -65,7 +66,7 @@ def search_and_watch(model: Transformer, source: list[int], layer: int) -> tuple
 
 
 def expected_links(translator: Translator, text: str, choice: Choice) -> Iterator[list[tuple[int, int]]]:
-    source = cut_side(translator.tokenizers.source, text, 1024)
+    source = encode_side(translator.tokenizers.source, Wording().read(text))
     found, rows = search_and_watch(translator.model, [*source.ids, EOS], choice.layer)
     for hypothesis in found:
         beginnings = [(BOS, *hypothesis.pieces[:place]) for place in range(len(hypothesis.pieces) + 1)]
@@ -100,7 +101,7 @@ def test_pieces_that_encoding_the_text_would_not_give(monkeypatch: pytest.Monkey
     assert letters != sides.target.encode("der Hund")
     monkeypatch.setattr(translator_module, "beam_search", lambda *_: [[Hypothesis(letters, -1.0, -1.0, True)]])  # pyright: ignore[reportUnknownLambdaType]
     (found,) = translator.translate(["the dog runs"], align=True)
-    source = cut_side(sides.source, "the dog runs", 1024)
+    source = encode_side(sides.source, Wording().read("the dog runs"))
     seen: list[np.ndarray] = []
     batch = PairBatch([EncodedPair(1, source, Side([], letters, []))])
     visit_cross_weights(model, batch, [1], lambda _, weights: seen.append(weights[0, 0].double().numpy()))
@@ -115,7 +116,7 @@ def test_the_last_word_shifted_has_the_row_of_the_eos_step():
     for text, found in zip(TEXTS, translator.translate(TEXTS, beam=BEAM, align=True), strict=True):
         if not found.finished:
             continue
-        source = cut_side(sides.source, text, 1024)
+        source = encode_side(sides.source, Wording().read(text))
         hypotheses, rows = search_and_watch(model, [*source.ids, EOS], 1)
         target = decoded_side(sides.target, hypotheses[0].pieces)
         if target.word_pieces[-1] != [len(target.ids) - 1]:

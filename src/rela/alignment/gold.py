@@ -89,6 +89,19 @@ class GoldReader:
             check_links(links, len(pair.source.words), len(pair.target.words), place)
             yield pair, links
 
+    def of_first(self, pairs: Iterable[EncodedPair]) -> Iterator[tuple[EncodedPair, GoldLinks]]:
+        """The first pairs, as many as there are lines of links. Of the text, no line may be left out."""
+        iterator = iter(pairs)
+        for links in self:
+            pair = next(iterator, None)
+            if pair is None:
+                raise ValueError(
+                    f"{self.sure}, line {self.pairs}: expected links for lines of the text, which has "
+                    f"{self.pairs - 1} lines, got more"
+                )
+            check_links(links, len(pair.source.words), len(pair.target.words), f"{self.sure}, line {self.pairs}")
+            yield pair, links
+
     def check_end(self, num_lines: int) -> None:
         """Raise a ValueError if there are more lines of links, or fewer, than the text has lines."""
         for _ in self:

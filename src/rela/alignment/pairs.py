@@ -49,11 +49,15 @@ def encode_side(subwords: Subwords, worded: Worded) -> Side:
     return Side(worded.words, encoded.ids, pieces_of_words(encoded.spans, worded.spans))
 
 
-def cut_side(subwords: Subwords, text: str, most_pieces: int) -> Side:
-    """The first pieces of a raw text. All its words are there, but those beyond the cut have no pieces."""
-    side = encode_side(subwords, Wording().read(text))
+def cut_side(side: Side, most_pieces: int) -> Side:
+    """The first pieces. All words are there, but those beyond the cut have no pieces."""
     inside = [[piece for piece in pieces if piece < most_pieces] for pieces in side.word_pieces]
     return Side(side.words, side.ids[:most_pieces], inside)
+
+
+def cut_pair(pair: EncodedPair, most_pieces: int) -> EncodedPair:
+    """Both sides cut."""
+    return EncodedPair(pair.line, cut_side(pair.source, most_pieces), cut_side(pair.target, most_pieces))
 
 
 def decoded_side(subwords: Subwords, ids: Sequence[int]) -> Side:

@@ -129,7 +129,9 @@ def ablation_measures(found: Mapping[str, NDArray[np.float64]], num_pairs: int, 
         name: measure(
             value,
             ("layer", "head"),
-            signatures.of("ablation", f"kind:{name.partition('.')[0]}", f"silenced-on:{num_pairs}", "unit:nats-per-piece"),
+            signatures.of(
+                "ablation", f"kind:{name.partition('.')[0]}", f"silenced-on:{num_pairs}", "unit:nats-per-piece"
+            ),
         )
         for name, value in found.items()
     }

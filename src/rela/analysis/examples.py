@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rela._files import new_folder_entry
+from rela._files import write_bytes
 from rela.alignment.errors import ErrorCounts, GoldLinks, Link
 from rela.alignment.naive import merged_links
 from rela.analysis.corpus import Item
@@ -151,8 +152,9 @@ class Shown:
             for place, example in enumerate(self.examples)
         ]
         text = json.dumps({"format": FORMAT, "models": self.models, "sentences": sentences}, ensure_ascii=False)
-        with new_folder_entry(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **self.arrays, examples=np.array(text))
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **self.arrays, examples=np.array(text))
+        write_bytes(path, buffer.getvalue())
 
 
 def _described(example: Example, inspection: Inspection, best: dict[str, Any] | None) -> dict[str, Any]:

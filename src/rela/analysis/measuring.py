@@ -75,12 +75,23 @@ class Measuring:
         self._batch: tuple[PairBatch, GoldBatch | None] | None = None
         self._is_among_real = False
 
-    def run(self, tokenizers: Tokenizers, *, after_window: Callable[[list[Item]], None] = lambda _: None) -> None:
-        """Read the corpus from the first window that is not done; whoever wants to know is told after each."""
+    def run(
+        self,
+        tokenizers: Tokenizers,
+        *,
+        see_window: Callable[[list[Item]], None] | None = None,
+        after_window: Callable[[list[Item]], None] = lambda _: None,
+    ) -> None:
+        """Read the corpus, and measure from the first window that is not done.
+
+        ``see_window`` is told all windows, ``after_window`` those that were measured now.
+        """
         probe = Probe(self.model, {kind: self._meters(kind) for kind in KINDS})
         shuffled_meters: dict[Kind, Sequence[Meter]] = {"cross": [self._add_shuffled]}
         probe_shuffled = Probe(self.model, shuffled_meters)
         for number, window in enumerate(windows(self.corpus.items(tokenizers))):
+            if see_window is not None:
+                see_window(window)
             if number < self.num_windows:
                 continue
             self._is_among_real = self.hallucination is not None and self.num_pairs < self._num_hallucinated

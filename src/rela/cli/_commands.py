@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rela.cli import (
+    align,
+    analyze,
     average,
     bench,
     bench_train,
@@ -47,6 +49,11 @@ COMMANDS: list[Command] = [
         example="rela translate --model runs/multi30k news.en -o news.de",
     ),
     Command(
+        name="align",
+        run=align.align,
+        example="rela align runs/multi30k --src test.en --tgt test.de -o test.align",
+    ),
+    Command(
         name="grammar",
         run=grammar.grammar,
         example="rela grammar corpus --count train=100000 --count test=1000",
@@ -65,6 +72,11 @@ COMMANDS: list[Command] = [
         name="evaluate",
         run=evaluate.evaluate,
         example="rela evaluate ours.de --reference test.de --system theirs.de --language de",
+    ),
+    Command(
+        name="analyze",
+        run=analyze.analyze,
+        example="rela analyze runs/rela-g --compare runs/softmax --src test.en --tgt test.de --out runs/analysis",
     ),
     Command(name="report", run=report.report, example="rela report runs/analysis --paper --out report"),
     Command(name="flops", run=flops.flops, example="rela flops --heads 8 --dim 512 --length 100 --json -"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -11,12 +10,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
-from rela._files import digest, ending_of
-from rela._streams import STANDARD_INPUT, standard_input
+from rela._streams import standard_input
 from rela._warn import warn
 from rela.cli._output import write_json
-from rela.cli._partial import OddLines, Origin, PartialFile, PlainFile, Recipe, StandardOutput
-from rela.cli._usage import told_when_stopped, wrong_use
+from rela.cli._outputs import (
+    WINDOW,
+    check_direction,
+    input_identity,
+    input_name,
+    line_numbers,
+    model_origin,
+    open_output,
+    output_progress,
+)
+from rela.cli._partial import OddLines, Origin, Recipe
+from rela.cli._usage import wrong_use
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,9 +33,7 @@ if TYPE_CHECKING:
     from rela.text.problems import ReadReport
     from rela.text.readers import Line
 
-_WINDOW: Final = 2048
 _OPTIONS: Final = ("beam", "length_penalty", "nbest", "align", "window", "max_source")
-_SHOWN: Final = 5  # line numbers in a warning
 _CHARS_PER_PIECE: Final = 64
 """Characters read for each piece that is kept. A piece has half as many bytes at most, so what goes is cut anyway."""
 
@@ -70,16 +76,17 @@ def run_job(job: Job, console: Console) -> None:
     if job.threads is not None:
         torch.set_num_threads(job.threads)
     interactive = job.source == "-" and standard_input().isatty()
-    window = job.window or (1 if interactive else _WINDOW)
+    window = job.window or (1 if interactive else WINDOW)
     job = replace(job, window=window)
     with wrong_use():
         device = checked_device(job.device)
     translator = Translator.load(job.model, device)
-    _check_direction(job.source, translator)
+    check_direction(job.source, translator.languages)
     report = ReadReport()
     lines = read_lines(job.source, report=report, max_chars=max(MAX_CHARS, _CHARS_PER_PIECE * job.max_source))
     entries: list[dict[str, Any]] = []
-    with _open_output(job, translator) as out, _progress(job, console) as advance:
+    output = open_output(job.output, lambda: _recipe(job, translator), resume=_resume(job), silent=job.json_to == "-")
+    with output as out, output_progress(job.output, console, "translating") as advance:
         for line, found in _translations(translator, lines, job, window, out.num_windows, advance):
             if not found.finished:
                 out.odd.unfinished.append(line.line)
@@ -96,28 +103,15 @@ def run_job(job: Job, console: Console) -> None:
         write_json({"model": str(job.model), "translations": entries}, job.json_to)
 
 
-def _check_direction(source: str, translator: Translator) -> None:
-    """Say so if a file's name has the language that comes out, not the one that goes in."""
-    languages = translator.languages
-    if languages is not None and languages.source != languages.target and ending_of(source) == languages.target:
-        warn(
-            f"the model translates from {languages.source} to {languages.target}, and {source} looks like "
-            f"{languages.target}; was another file or another model meant?"
-        )
-
-
 def _say(job: Job, report: ReadReport, odd: OddLines) -> None:
     for line in report.lines(but=("too-long",))[1:]:  # lines of too many characters have too many pieces too
         warn(line)
     if odd.truncated:
-        warn(f"sources of more than {job.max_source} pieces were cut there: {_lines(odd.truncated)}; see --max-source")
+        cut = line_numbers(odd.truncated)
+        warn(f"sources of more than {job.max_source} pieces were cut there: {cut}; see --max-source")
     if odd.unfinished:
-        warn(f"translations that did not end within the greatest length were cut off there: {_lines(odd.unfinished)}")
-
-
-def _lines(numbers: list[int]) -> str:
-    more = ", ..." if len(numbers) > _SHOWN else ""
-    return f"{len(numbers):,} ({'lines' if len(numbers) > 1 else 'line'} {', '.join(map(str, numbers[:_SHOWN]))}{more})"
+        cut = line_numbers(odd.unfinished)
+        warn(f"translations that did not end within the greatest length were cut off there: {cut}")
 
 
 def _translations(
@@ -170,61 +164,16 @@ def _format(found: Translation, number: int, job: Job) -> str:
     return "".join(f"{number}\t{t.score:.6f}\t{one(t)}\n" for t in (found, *found.alternatives))
 
 
-@contextlib.contextmanager
-def _open_output(job: Job, translator: Translator) -> Generator[StandardOutput | PlainFile | PartialFile]:
-    if job.output is None:
-        yield StandardOutput(silent=job.json_to == "-")
-    elif job.output.exists() and not job.output.is_file():  # a device or a pipe, which a rename would replace
-        if job.resume:
-            raise typer.BadParameter(
-                f"--resume: expected --output to be a file, got the device or pipe {str(job.output)!r}"
-            )
-        with PlainFile(job.output) as out:
-            yield out
-    else:
-        with (
-            PartialFile(job.output, _recipe(job, translator), resume=_resume(job)) as out,
-            told_when_stopped(out.how_to_go_on),
-        ):
-            yield out
-
-
 def _resume(job: Job) -> bool | None:
     """True if it was asked for; None, if it can be, unless the JSON would miss what was translated before."""
     return True if job.resume else (None if job.json_to is None else False)
 
 
 def _recipe(job: Job, translator: Translator) -> Recipe:
-    """What must be the same to go on. Whole files are hashed: to read them takes a small part of what translating does.
-
-    The weights' file carries a fingerprint of the other files of its model, without which it does not load.
-    """
-    from rela.model.directory import WEIGHTS_FILE, find_model_folder
-
-    folder = find_model_folder(job.model).resolve()
-    identity: dict[str, Any] = {"sha256": digest(folder / WEIGHTS_FILE)}
-    if job.align:
-        identity["alignment"] = asdict(translator.alignment)
-    options = {name: getattr(job, name) for name in _OPTIONS}
-    return Recipe(options=options, input=_input(job.source), model=Origin(str(folder), identity))
-
-
-def _input(source: str) -> Origin:
-    if source == "-":
-        return Origin(STANDARD_INPUT, None)
-    path = Path(source).resolve()
-    if path.exists() and not path.is_file() and not path.is_dir():
-        return Origin(str(path), None)  # a pipe, which can be read once only
-    return Origin(str(path), {"bytes": Path(source).stat().st_size, "sha256": digest(Path(source))})
-
-
-@contextlib.contextmanager
-def _progress(job: Job, console: Console) -> Generator[Callable[[int], None]]:
-    """Shows progress if the translations go to a file; else nothing may stand between them."""
-    if job.output is None:
-        yield lambda _: None
-        return
-    from rela.cli._progress import CountProgress
-
-    with CountProgress(console, "sentences") as progress:
-        yield lambda count: progress.advance("translating", count)
+    """What must be the same to go on."""
+    aligned_by = {"alignment": asdict(translator.alignment)} if job.align else {}
+    return Recipe(
+        options={name: getattr(job, name) for name in _OPTIONS},
+        input=Origin(input_name(job.source), input_identity(job.source)),
+        model=model_origin(job.model, **aligned_by),
+    )

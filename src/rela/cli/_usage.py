@@ -24,3 +24,17 @@ def told_when_stopped(how_to_go_on: Callable[[], str], *others: type[Exception])
     except (KeyboardInterrupt, *others):
         sys.stderr.write(f"rela: stopped; {how_to_go_on()}\n")
         raise
+
+
+def replacements_of(texts: list[str]) -> dict[str, str]:
+    """What is given with --replace: words, and what the model shall read for them."""
+    found: dict[str, str] = {}
+    for text in texts:
+        old, equals, new = text.partition("=")
+        if not (old and equals and new.strip()) or len(old.split()) > 1:
+            raise typer.BadParameter(f"--replace: expected OLD=NEW, such as daß=dass, got {text!r}")
+        if found.setdefault(old, new) != new:
+            raise typer.BadParameter(
+                f"--replace: expected each word once, got {old!r} as {found[old]!r} and as {new!r}"
+            )
+    return found

@@ -6,12 +6,8 @@ from typing import Annotated
 import typer
 
 from rela._streams import check_standard_output, has_standard_output
-from rela.cli._output import STDOUT, JsonOption, check_destination, check_not_input, console_for
-
-
-def _check_output(output: Path | None) -> Path | None:
-    checked = check_destination(None if output is None else str(output))
-    return None if checked in (None, STDOUT) else output
+from rela.cli._output import STDOUT, JsonOption, check_not_input, console_for
+from rela.cli._outputs import check_output
 
 
 def translate(
@@ -22,14 +18,15 @@ def translate(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", callback=_check_output, help="Write here, whole or not at all, not to standard output."
+            "--output", "-o", callback=check_output, help="Write here, whole or not at all, not to standard output."
         ),
     ] = None,
     beam: Annotated[int, typer.Option(min=1, help="Beams; 1 is greedy.")] = 4,
     length_penalty: Annotated[float, typer.Option(min=0, max=10, help="Exponent of GNMT's length penalty.")] = 0.6,
     nbest: Annotated[int, typer.Option(min=1, help="Print so many lines for each: number, tab, score, tab, text.")] = 1,
     align: Annotated[
-        bool, typer.Option("--align", help="After each translation a tab and its word links: 0-0 1-2.")
+        bool,
+        typer.Option("--alignments", "--align", help="After each translation a tab and its word links: 0-0 1-2."),
     ] = False,
     window: Annotated[
         int | None,

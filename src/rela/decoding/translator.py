@@ -18,13 +18,14 @@ from rela.alignment.choice import Choice, default_choice, load_choice
 from rela.alignment.errors import Link
 from rela.alignment.links import Alignment, align_encoded
 from rela.alignment.links import align as align_pairs
-from rela.alignment.pairs import EncodedPair, cut_side, decoded_side
+from rela.alignment.pairs import EncodedPair, cut_side, decoded_side, encode_side
 from rela.decoding.search import Hypothesis, SearchOptions, beam_search, check_whole
 from rela.model.directory import Languages, find_model_folder, load_model
 from rela.model.transformer import Transformer
 from rela.text.batches import pad_rows
 from rela.text.store import Tokenizers
 from rela.text.vocabulary import EOS
+from rela.text.worded import Wording
 
 T = TypeVar("T")
 
@@ -149,7 +150,8 @@ class Translator:
         self, sources: Sequence[str], found: Sequence[Sequence[Hypothesis]], max_source: int
     ) -> Iterator[tuple[Link, ...]]:
         """Word links of each hypothesis of each source, by forced decoding of the very pieces that the search found."""
-        sides = (cut_side(self.tokenizers.source, text, max_source) for text in sources)
+        subwords, read = self.tokenizers.source, Wording().read
+        sides = (cut_side(encode_side(subwords, read(text)), max_source) for text in sources)
         pairs = (
             EncodedPair(number, source, decoded_side(self.tokenizers.target, hypothesis.pieces))
             for number, (source, hypotheses) in enumerate(zip(sides, found, strict=True), start=1)
