@@ -47,7 +47,7 @@ class Hallucination:
         null = seen.sums.null
         each = null.sum((1, 2)).double().cpu().numpy()  # [B]
         possible = (seen.frame.query_lengths * null.shape[1]).double().cpu().numpy()
-        self.rows[int(is_shuffled), seen.layer] += each.sum(), possible.sum()
+        self.rows[int(is_shuffled), seen.layer] += np.array([each.sum(), possible.sum()])
         self._waiting.append(each / possible)
         self._count(int(is_shuffled), seen.layer, self._waiting[-1])
         if len(self._waiting) == self._num_layers:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rela.alignment.pairs import EncodedPair, PairBatch, by_length, encode_pairs, windows
-from rela.alignment.weights import Weights, word_weights
+from rela.alignment.merging import Weights, merge_pieces
 from rela.analysis.ablation import AblatedBatch, Head, check_head
 from rela.attention.multihead import MultiheadAttention, Observation
 from rela.attention.spec import KINDS, Kind
@@ -96,13 +96,13 @@ class Inspection:
         """
         weights = self[kind]
         if kind == "encoder":
-            merged = word_weights(weights, self.source_word_pieces, self.source_word_pieces, shifted=False)
+            merged = merge_pieces(weights, self.source_word_pieces, self.source_word_pieces, shifted=False)
             return WordWeights(merged, self.source_words, self.source_words)
         if kind == "cross":
-            merged = word_weights(weights, self.source_word_pieces, self.target_word_pieces, shifted=shifted)
+            merged = merge_pieces(weights, self.source_word_pieces, self.target_word_pieces, shifted=shifted)
             return WordWeights(merged, self.target_words, self.source_words)
         columns = [[piece + 1 for piece in pieces] for pieces in self.target_word_pieces]  # after BOS
-        merged = word_weights(weights, columns, self.target_word_pieces, shifted=shifted)
+        merged = merge_pieces(weights, columns, self.target_word_pieces, shifted=shifted)
         return WordWeights(merged, self.target_words, self.target_words)
 
     def table(self, kind: Kind, layer: int, head: int, shifted: bool = True) -> str:

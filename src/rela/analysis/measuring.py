@@ -119,11 +119,12 @@ class Measuring:
             self._add_tags(batch, items)
             took = time.perf_counter() - began
             if self._with_loss:
-                self.loss += float(piece_losses(self.model, hidden, batch.target_out).sum()), batch.target_lengths.sum()
+                losses = piece_losses(self.model, hidden, batch.target_out)
+                self.loss += np.array([float(losses.sum(dtype=torch.float64)), float(batch.target_lengths.sum())])
         if is_timed and self._num_batches:  # the very first warms up
             self.cost.probed.append(took)
             self.cost.plain.append(self._time_plain(batch))
-        self.pieces += int(batch.source_lengths.sum()), int(batch.target_lengths.sum())
+        self.pieces += np.array([int(batch.source_lengths.sum()), int(batch.target_lengths.sum())])
         self._num_batches += 1
 
     def _time_plain(self, batch: PairBatch) -> float:

@@ -64,7 +64,8 @@ def native_sums(library: ctypes.CDLL, weights: Tensor, frame: Frame, taus: Seque
     call.by_head, call.by_layer, call.distances, call.diversity = (tensor.data_ptr() for tensor in sums)
     if library.rela_measure(ctypes.byref(call)):
         raise MemoryError("native meter: expected a few KiB of scratch memory a thread, got none")
-    return Sums(*(tensor.sum(0) for tensor in sums), null)
+    by_head, by_layer, distances, diversity = (tensor.sum(0) for tensor in sums)
+    return Sums(by_head, by_layer, distances, diversity, null)
 
 
 def _addresses(units: Units) -> _Units:

@@ -72,7 +72,7 @@ def _flipped(gold: GoldLinks) -> GoldLinks:
 
 
 def _turned(corpus: Corpus, backward: LoadedModel) -> Iterator[Item]:
-    """The items as the other model reads them: from target to source, in its own pieces. Gold links stay as they are."""
+    """The items as the other model reads them: from target to source, in its own pieces; gold links as they are."""
     swapped = Tokenizers(backward.tokenizers.target, backward.tokenizers.source)
     for item in corpus.items(swapped):
         yield item._replace(pair=EncodedPair(item.pair.line, item.pair.target, item.pair.source))

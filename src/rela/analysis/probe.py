@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from rela.analysis.native import native_library, native_sums
 from rela.analysis.statistics import TAUS
 from rela.analysis.sums import Sums, plain_sums
 from rela.attention.multihead import MultiheadAttention, Observation
-from rela.attention.spec import Kind
+from rela.attention.spec import KINDS, Kind
 from rela.model.transformer import Transformer, evaluating
 
 
@@ -40,9 +40,10 @@ def taus_of(model: Transformer, kind: Kind) -> tuple[float, ...]:
 class Probe:
     """Sends the weights of every attention to the meters of its kind. Kinds without meters are not watched."""
 
-    def __init__(self, model: Transformer, meters: Mapping[Kind, Sequence[Meter]]) -> None:
+    def __init__(self, model: Transformer, meters: Mapping[Kind, Iterable[Meter]]) -> None:
         self._model = model
-        self._meters = {kind: tuple(found) for kind, found in meters.items() if found}
+        chosen: dict[Kind, tuple[Meter, ...]] = {kind: tuple(meters.get(kind, ())) for kind in KINDS}
+        self._meters = {kind: found for kind, found in chosen.items() if found}
         self._taus = {kind: taus_of(model, kind) for kind in self._meters}
         self._frames: dict[Kind, Frame] = {}
 

@@ -173,6 +173,7 @@ def _measure(
             f"{corpus.source}: expected at least one pair to analyse, got none: {corpus.report.lines()[0]}"
         )
     partial.keep_state(number, measuring.state(), at_once=True)
+    data = corpus.describe((languages.source, languages.target))  # before anything reads the corpus again
     signatures = Signatures(measuring, named.attention, named.name)
     measures = measures_of(measuring, signatures)
     by_tag = None if measuring.tags is None else measuring.tags.result()
@@ -203,7 +204,7 @@ def _measure(
             "best": None if measuring.errors is None else best_heads(measuring.errors),
             "measures": measures,
             "data": {
-                **corpus.describe((languages.source, languages.target)),
+                **data,
                 "source_pieces": int(measuring.pieces[0]),
                 "target_pieces": int(measuring.pieces[1]),
             },

@@ -75,9 +75,10 @@ def analyze(
 ) -> None:
     """Measure what every head does, and write a page to look at it.
 
-    Sparsity, null attention, mass, entropy, sinks and distances of every head; how diverse the heads are; word alignment
-    against gold links; null rates by tag; whether null rates betray wrong pairs. Memory does not grow with the text. An
-    analysis that was cut off goes on when the same command is given again. Figures and tables: rela report DIR.
+    Sparsity, null attention, mass, entropy, sinks and distances of every head; how diverse the heads are; word
+    alignment against gold links; null rates by tag; whether null rates betray wrong pairs. Memory does not grow with
+    the text. An analysis that was cut off goes on when the same command is given again. Figures and tables: rela report
+    DIR.
     """
     files = {
         "--src": [source],
