@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.alignment.made import Made, as_links, made_batches
 
 from rela.alignment import naive
-from rela.alignment.batched import RULES, SHIFTS, link_words, word_weights
+from rela.alignment.batched import RULES, SHIFTS, link_words, link_words_in_all_ways, word_weights
 from rela.alignment.pairs import EncodedPair, PairBatch, Side
 
 BY_RULE = {"merged": naive.merged_links, "any": naive.any_links}
@@ -44,6 +44,15 @@ def test_links_equal_loops(made: Made, shift: str, rule: str):
             words = pair.source.word_pieces, pair.target.word_pieces
             expected = BY_RULE[rule](weights[head], *words, shifted=shift == "shifted")
             assert as_links(found[row, head]) == expected
+
+
+@given(made=made_batches())
+def test_all_ways_equal_each_way(made: Made):
+    weights = torch.from_numpy(made.padded(fill=7))
+    ways = list(link_words_in_all_ways(weights, made.batch))
+    assert {(shift, rule) for shift, rule, _ in ways} == {(shift, rule) for shift in SHIFTS for rule in RULES}
+    for shift, rule, links in ways:
+        assert torch.equal(links, link_words(weights, made.batch, shift, rule))
 
 
 #                            source piece 0, 1, 2, EOS

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from tests.analysis.batches import encoded, texts
 from tests.model.folders import make_folder, text_model
 
 import rela
-from rela.alignment.pairs import PairBatch
-from rela.alignment.weights import PiecePair, cross_weights
+from rela.alignment.pairs import PairBatch, encode_pairs
+from rela.alignment.weights import visit_cross_weights
 from rela.analysis.ablation import Head
 from rela.analysis.inspection import Inspection
 from rela.attention.spec import KINDS
@@ -37,8 +38,11 @@ def inspection(model: tuple[Transformer, Tokenizers]) -> Inspection:
 class TestWeights:
     def test_of_cross_attention(self, model: tuple[Transformer, Tokenizers], inspection: Inspection):
         transformer, tokenizers = model
-        pieces = PiecePair(tokenizers.source.encode(SOURCE), tokenizers.target.encode(TARGET))
-        np.testing.assert_allclose(inspection["cross"], cross_weights(transformer, [pieces])[0], rtol=1e-3, atol=1e-5)
+        batch = PairBatch(list(encode_pairs(tokenizers, [(1, SOURCE, TARGET)])))
+        layers = range(transformer.config.decoder_layers)
+        expected: list[NDArray[np.float32]] = []
+        visit_cross_weights(transformer, batch, layers, lambda _, weights: expected.append(weights[0].numpy()))
+        np.testing.assert_allclose(inspection["cross"], np.stack(expected), rtol=1e-3, atol=1e-5)
         assert inspection["cross"].dtype == np.float32
 
     def test_of_self_attention(self, model: tuple[Transformer, Tokenizers], inspection: Inspection):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, Literal
 
 import torch
@@ -39,10 +40,29 @@ def link_words(weights: Tensor, batch: PairBatch, shift: Shift, rule: Rule) -> T
     if rule == "merged":
         return _largest(word_weights(weights, batch, shift))
     rows, target_words = _rows(weights, batch, shift)
-    places = torch.arange(weights.shape[-1], device=weights.device)
-    beyond = places >= (batch.source_lengths - 1)[:, None]  # [B, S]: EOS and padding
-    links = _largest(rows.masked_fill(beyond[:, None, None], 0)).float()  # [B, H, T, S]
+    links = _largest(_without_ends(rows, batch)).float()  # [B, H, T, S]
     return target_words.transpose(1, 2).unsqueeze(1) @ links @ batch.source_words.unsqueeze(1) > 0
+
+
+def link_words_in_all_ways(weights: Tensor, batch: PairBatch) -> Iterator[tuple[Shift, Rule, Tensor]]:
+    """What :func:`link_words` gives for every shift and rule, with what they share worked out once."""
+    columns = weights @ batch.source_words.to(weights.dtype).unsqueeze(1)  # [B, H, T, Ws]
+    values, best = _without_ends(weights, batch).max(-1)  # [B, H, T]
+    owners = batch.source_words.unsqueeze(1).expand(-1, weights.shape[1], -1, -1)
+    places = best.unsqueeze(-1).expand(-1, -1, -1, owners.shape[-1])
+    linked = owners.gather(2, places) * (values > 0).unsqueeze(-1)  # [B, H, T, Ws]: the words of each row's best piece
+    for shift in SHIFTS:
+        rows, target_words = _rows(columns, batch, shift)
+        words = target_words.transpose(1, 2).unsqueeze(1)
+        yield shift, "merged", _largest(words.to(rows.dtype) @ rows)  # a mean is largest where the sum is
+        yield shift, "any", words @ _rows(linked, batch, shift)[0] > 0
+
+
+def _without_ends(weights: Tensor, batch: PairBatch) -> Tensor:
+    """The weights with zeros at EOS and padding."""
+    places = torch.arange(weights.shape[-1], device=weights.device)
+    beyond = places >= (batch.source_lengths - 1)[:, None]  # [B, S]
+    return weights.masked_fill(beyond[:, None, None], 0)
 
 
 def _rows(weights: Tensor, batch: PairBatch, shift: Shift) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ Weights = NDArray[np.float32]
 def merge_pieces(
     weights: Weights, key_words: Sequence[Sequence[int]], query_words: Sequence[Sequence[int]], *, shifted: bool
 ) -> Weights:
-    """``[..., queries, keys]`` to ``[..., words, words]``: summed over a key word's pieces, averaged over a query word's.
+    """``[..., queries, keys]`` to ``[..., words, words]``: summed over a key's pieces, averaged over a query's.
 
     A word is a list of its pieces. ``shifted`` takes the row after a piece's own: the one that has it as its input.
     """

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rela.alignment.batched import RULES, SHIFTS, Rule, Shift, link_words
+from rela.alignment.batched import RULES, SHIFTS, Rule, Shift, link_words_in_all_ways
 from rela.alignment.errors import ErrorCounts, ErrorTable, GoldLinks
 from rela.alignment.gold import check_links
 from rela.alignment.pairs import PairBatch
@@ -26,13 +26,14 @@ class GoldBatch(NamedTuple):
     def from_links(cls, links: Sequence[GoldLinks], batch: PairBatch) -> GoldBatch:
         """The gold links of each pair of a batch, in its order."""
         shape = (len(batch.pairs), batch.target_words.shape[-1], batch.source_words.shape[-1])
-        sure, possible = np.zeros(shape, bool), np.zeros(shape, bool)
-        for row, (pair, gold) in enumerate(zip(batch.pairs, links, strict=True)):
+        for pair, gold in zip(batch.pairs, links, strict=True):
             check_links(gold, len(pair.source.words), len(pair.target.words), f"line {pair.line}")
-            for source, target in gold.sure:
-                sure[row, target, source] = possible[row, target, source] = True
-            for source, target in gold.possible:
-                possible[row, target, source] = True
+        sure, possible = np.zeros(shape, bool), np.zeros(shape, bool)
+        for found, of_pairs in ((sure, [gold.sure for gold in links]), (possible, [gold.possible for gold in links])):
+            places = [(row, target, source) for row, known in enumerate(of_pairs) for source, target in known]
+            if places:
+                found[tuple(np.array(places).T)] = True
+        possible |= sure
         return cls(torch.from_numpy(sure).to(batch.device), torch.from_numpy(possible).to(batch.device))
 
 
@@ -50,12 +51,10 @@ class AlignmentErrors:
         both = torch.cat([weights, weights.mean(1, keepdim=True)], dim=1)
         sure, possible = gold.sure.unsqueeze(1), gold.possible.unsqueeze(1)
         num_sure = gold.sure.sum().expand(self._heads + 1)
-        for shift_place, shift in enumerate(SHIFTS):
-            for rule_place, rule in enumerate(RULES):
-                links = link_words(both, batch, shift, rule)
-                sums = [(links & known).sum((0, 2, 3)) for known in (sure, possible)]
-                counts = torch.stack([links.sum((0, 2, 3)), num_sure, *sums], dim=-1)  # [H + 1, 4]
-                self._counts[shift_place, rule_place, layer] += counts.cpu().numpy()
+        for shift, rule, links in link_words_in_all_ways(both, batch):
+            sums = [(links & known).sum((0, 2, 3)) for known in (sure, possible)]
+            counts = torch.stack([links.sum((0, 2, 3)), num_sure, *sums], dim=-1)  # [H + 1, 4]
+            self._counts[SHIFTS.index(shift), RULES.index(rule), layer] += counts.cpu().numpy()
 
     def merge(self, other: AlignmentErrors) -> None:
         """Add what was counted elsewhere."""

@@ -113,7 +113,7 @@ class Corpus:
     def _tagged_by_file(self, items: Iterator[Item], path: Path) -> Iterator[Item]:
         """Tag lines of pairs that were left out are read past."""
         lines = enumerate(read_tags(path), start=1)
-        number = 0
+        number, tags = 0, list[str]()
         for item in items:
             while number < item.pair.line:
                 number, tags = next(lines, (0, []))

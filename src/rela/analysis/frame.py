@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -37,13 +38,39 @@ class Units(NamedTuple):
         return torch.from_numpy(found)
 
 
-class Frame:
-    """One kind of attention in a batch: rows are queries, columns keys."""
+class BatchUnits:
+    """The units of a batch's sources, of its targets as the decoder predicts them, and as it gets them."""
 
-    def __init__(self, kind: Kind, batch: PairBatch) -> None:
+    def __init__(self, batch: PairBatch) -> None:
+        self._batch = batch
+
+    @cached_property
+    def sources(self) -> Units:
+        """Words, then EOS."""
+        return _units([pair.source for pair in self._batch.pairs])
+
+    @cached_property
+    def outputs(self) -> Units:
+        """Words, then EOS."""
+        return _units([pair.target for pair in self._batch.pairs])
+
+    @cached_property
+    def inputs(self) -> Units:
+        """BOS, then words."""
+        return _units([pair.target for pair in self._batch.pairs], first=True)
+
+
+class Frame:
+    """One kind of attention in a batch: rows are queries, columns keys.
+
+    Queries belong together whose input is one word, or in cross-attention those that predict it.
+    """
+
+    def __init__(self, kind: Kind, batch: PairBatch, units: BatchUnits | None = None) -> None:
         self.kind: Kind = kind
         self.is_causal = kind == "decoder"
         self.batch = batch
+        self._units = units or BatchUnits(batch)
         self.query_lengths = batch.source_lengths if kind == "encoder" else batch.target_lengths  # [B]
         self.key_lengths = batch.target_lengths if kind == "decoder" else batch.source_lengths  # [B]
         self.num_queries = batch.source.shape[1] if kind == "encoder" else batch.target_in.shape[1]
@@ -54,33 +81,29 @@ class Frame:
         """``[B, Tq]``: False at padding."""
         return torch.arange(self.num_queries, device=self.query_lengths.device) < self.query_lengths[:, None]
 
-    @cached_property
+    @property
     def query_units(self) -> Units:
-        """Which queries belong together: those whose input is a word, or in cross-attention those that predict it."""
-        if self.kind == "encoder":
-            return self.key_units
-        return self._inputs if self.kind == "decoder" else _units([pair.target for pair in self.batch.pairs])
+        """Which queries belong together."""
+        by_kind = {"encoder": "sources", "decoder": "inputs", "cross": "outputs"}
+        return getattr(self._units, by_kind[self.kind])
 
-    @cached_property
+    @property
     def key_units(self) -> Units:
         """Which keys belong together."""
-        return self._inputs if self.kind == "decoder" else _units([pair.source for pair in self.batch.pairs])
-
-    @cached_property
-    def _inputs(self) -> Units:
-        return _units([pair.target for pair in self.batch.pairs], first=True)
+        return self._units.inputs if self.kind == "decoder" else self._units.sources
 
 
 def _units(sides: Sequence[Side], *, first: bool = False) -> Units:
     """Words, and as one unit more the piece after the last, or before the ``first``."""
-    units, starts, pieces = [0], [0], list[int]()
-    for side in sides:
-        if first:
-            groups = [[0], *([piece + 1 for piece in word] for word in side.word_pieces)]
-        else:
-            groups = [*side.word_pieces, [len(side.ids)]]
-        for group in groups:
-            pieces += group
-            starts.append(len(pieces))
-        units.append(len(starts) - 1)
-    return Units(*(np.array(values, np.int64) for values in (units, starts, pieces)))
+    if first:
+        groups = [[[0], *([piece + 1 for piece in word] for word in side.word_pieces)] for side in sides]
+    else:
+        groups = [[*side.word_pieces, [len(side.ids)]] for side in sides]
+    words = list(chain.from_iterable(groups))
+    pieces = np.fromiter(chain.from_iterable(words), np.int64)
+    return Units(_ends([len(group) for group in groups]), _ends([len(word) for word in words]), pieces)
+
+
+def _ends(counts: list[int]) -> NDArray[np.int64]:
+    """0, and then how many there are up to each."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

@@ -20,8 +20,8 @@ BINS: Final = 1024
 def shuffled(pairs: Sequence[EncodedPair], seed: int, window: int) -> list[EncodedPair]:
     """The same sources, each with the target of another pair: none keeps its own.
 
-    One cycle through all of them (Sattolo 1986), the same for the same seed and window whatever came before it. Pairs whose
-    new target happens to be the same text as their own are left out; of a single pair nothing can be made.
+    One cycle through all of them (Sattolo 1986), the same for the same seed and window whatever came before it. Pairs
+    whose new target happens to be the same text as their own are left out; of a single pair nothing can be made.
     """
     generator = np.random.default_rng((seed, window))
     order = np.arange(len(pairs))

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rela.alignment.pairs import EncodedPair, PairBatch, by_length, encode_pairs, windows
 from rela.alignment.merging import Weights, merge_pieces
+from rela.alignment.pairs import EncodedPair, PairBatch, by_length, encode_pairs, windows
 from rela.analysis.ablation import AblatedBatch, Head, check_head
 from rela.attention.multihead import MultiheadAttention, Observation
 from rela.attention.spec import KINDS, Kind
@@ -117,7 +117,7 @@ class Inspection:
                 raise ValueError(f"{name}: expected 0 to {size - 1} ({kind}, counted from 0), got {number}")
         seen = (self[kind][layer, head] != 0).any(-1, keepdims=True)  # [query, 1]; also where BOS or EOS has it all
         rows = self.source_word_pieces if kind == "encoder" else self.target_word_pieces
-        active = word_weights(seen.astype(np.float32), [[0]], rows, shifted=shifted and kind != "encoder")[:, 0] > 0
+        active = merge_pieces(seen.astype(np.float32), [[0]], rows, shifted=shifted and kind != "encoder")[:, 0] > 0
         table = [["", *keys]]
         for word, row in zip(queries, weights[layer, head].tolist(), strict=True):
             table.append([word, *("." if weight == 0 else f"{weight:.2f}" for weight in row)])

@@ -56,13 +56,12 @@ class Measuring:
         *,
         num_hallucinated: int,
         seed: int,
-        with_loss: bool = True,
     ) -> None:
         layers = {kind: len(found) for kind, found in model.attentions().items()}
         heads = model.config.num_heads
         self.model, self.corpus = model, corpus
         self.seed = seed
-        self._num_hallucinated, self._with_loss = num_hallucinated, with_loss
+        self._num_hallucinated = num_hallucinated
         self.statistics = {kind: Statistics(layers[kind], heads, taus_of(model, kind)) for kind in KINDS}
         self.errors = None if corpus.gold is None else AlignmentErrors(layers["cross"], heads)
         self.tags = None if corpus.tags is None else NullByTag()
@@ -108,29 +107,28 @@ class Measuring:
 
     def _run_batch(self, probe: Probe, items: Sequence[Item]) -> None:
         batch = self._padded([item.pair for item in items])
+        is_timed = self._num_batches <= _TIMED_FIRST or self._num_batches % _TIMED_EVERY == 0
+        began = time.perf_counter()
         gold = None
         if self.errors is not None:
             gold = GoldBatch.from_links([item.gold for item in items if item.gold is not None], batch)
         self._batch = batch, gold
-        is_timed = self._num_batches <= _TIMED_FIRST or self._num_batches % _TIMED_EVERY == 0
-        began = time.perf_counter()
         with probe.attached():
-            hidden = probe.run(batch)
+            losses = piece_losses(self.model, probe.run(batch), batch.target_out)
             self._add_tags(batch, items)
-            took = time.perf_counter() - began
-            if self._with_loss:
-                losses = piece_losses(self.model, hidden, batch.target_out)
-                self.loss += np.array([float(losses.sum(dtype=torch.float64)), float(batch.target_lengths.sum())])
+        self.loss += np.array([float(losses.sum(dtype=torch.float64)), float(batch.target_lengths.sum())])
+        self.pieces += np.array([int(batch.source_lengths.sum()), int(batch.target_lengths.sum())])
+        took = time.perf_counter() - began
         if is_timed and self._num_batches:  # the very first warms up
             self.cost.probed.append(took)
             self.cost.plain.append(self._time_plain(batch))
-        self.pieces += np.array([int(batch.source_lengths.sum()), int(batch.target_lengths.sum())])
         self._num_batches += 1
 
     def _time_plain(self, batch: PairBatch) -> float:
+        """Forced decoding and nothing else: the loss of every target piece."""
         with evaluating(self.model), torch.inference_mode():
             began = time.perf_counter()
-            self.model(batch.source, batch.target_in)
+            piece_losses(self.model, self.model(batch.source, batch.target_in), batch.target_out)
             return time.perf_counter() - began
 
     def _padded(self, pairs: Sequence[EncodedPair]) -> PairBatch:

@@ -28,8 +28,8 @@ def symmetrised_measures(
     expected = (forward.languages.target, forward.languages.source)
     if tuple(backward.languages) != expected:
         raise ValueError(
-            f"expected an opposite model from {expected[0]} to {expected[1]}, got one from {backward.languages.source} to "
-            f"{backward.languages.target}"
+            f"expected an opposite model from {expected[0]} to {expected[1]}, got one from "
+            f"{backward.languages.source} to {backward.languages.target}"
         )
     best = choose_by_gold(forward.model, ((item.pair, _gold(item)) for item in corpus.items(forward.tokenizers)))
     turned = choose_by_gold(backward.model, ((item.pair, _flipped(_gold(item))) for item in _turned(corpus, backward)))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rela.alignment.pairs import PairBatch
-from rela.analysis.frame import Frame
+from rela.analysis.frame import BatchUnits, Frame
 from rela.analysis.native import native_library, native_sums
 from rela.analysis.statistics import TAUS
 from rela.analysis.sums import Sums, plain_sums
@@ -43,8 +43,8 @@ class Probe:
     def __init__(self, model: Transformer, meters: Mapping[Kind, Iterable[Meter]]) -> None:
         self._model = model
         chosen: dict[Kind, tuple[Meter, ...]] = {kind: tuple(meters.get(kind, ())) for kind in KINDS}
-        self._meters = {kind: found for kind, found in chosen.items() if found}
-        self._taus = {kind: taus_of(model, kind) for kind in self._meters}
+        self._meters: dict[Kind, tuple[Meter, ...]] = {kind: found for kind, found in chosen.items() if found}
+        self._taus: dict[Kind, tuple[float, ...]] = {kind: taus_of(model, kind) for kind in self._meters}
         self._frames: dict[Kind, Frame] = {}
 
     @contextmanager
@@ -64,7 +64,8 @@ class Probe:
 
     def run(self, batch: PairBatch) -> Tensor:
         """One forward pass under forced decoding; returns the hidden states ``[B, T, d]``."""
-        self._frames = {kind: Frame(kind, batch) for kind in self._meters}
+        units = BatchUnits(batch)
+        self._frames = {kind: Frame(kind, batch, units) for kind in self._meters}
         return self._model(batch.source, batch.target_in)
 
     def _observer(self, kind: Kind, layer: int) -> Callable[[MultiheadAttention, Observation], None]:
