@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from rela.report.encoding import pack
 from rela.report.results import KINDS, Examples, Results, Weights
 
-_FULL: Final = 0.02  # with less than this share of the room left, no more sentences are tried
+_MISFITS: Final = 4  # after so many sentences that are too large, a model's others are not tried
 
 
 class Room:
@@ -54,37 +55,50 @@ def _weakness(finding: dict[str, Any]) -> float:
 def choose_blocks(examples: Examples, order: Sequence[int], room: int) -> Chosen:
     """The weights of as many sentences as fit, tried in this order.
 
-    Models with little to carry are served first; what they leave is shared by the others. So a sparse model carries all
-    of its sentences, and a dense one fewer.
+    The next sentence is always one of the model that has taken the least room so far. So models share it fairly, and
+    what a sparse one leaves when it has all of its sentences goes to the dense ones.
     """
-    found = [_model_elements(examples, model, order, room) for model in range(len(examples.models))]
-    sizes = [sum(map(len, elements)) for elements, _ in found]
-    left = room
-    chosen: list[list[str]] = [[] for _ in found]
-    for place, model in enumerate(sorted(range(len(found)), key=sizes.__getitem__)):
-        share = Room(left // (len(found) - place))
-        chosen[model] = [element for element in found[model][0] if share.take(len(element) + 1)]
-        left -= sum(len(element) + 1 for element in chosen[model])
-    elements = [element for of_model in chosen for element in of_model]
-    return Chosen(elements, [len(of_model) for of_model in chosen], [unusable for _, unusable in found])
-
-
-def _model_elements(examples: Examples, model: int, order: Sequence[int], room: int) -> tuple[list[str], int]:
-    """The elements of a model, no more than could fit if it had all the room; and how many sentences are unusable."""
+    models = [_Model(number, iter(order)) for number in range(len(examples.models))]
     space = Room(room)
-    elements: list[str] = []
-    unusable = 0
-    for number in order:
-        kinds = _usable_weights(examples, model, number)
+    waiting = list(models)
+    while waiting:
+        model = min(waiting, key=_room_taken)
+        sentence = next(model.sentences, None)
+        if sentence is None or model.misfits == _MISFITS:
+            waiting.remove(model)
+            continue
+        kinds = _usable_weights(examples, model.number, sentence)
         if kinds is None:
-            unusable += 1
+            model.unusable += 1
         elif kinds:
-            element = _element(model, number, kinds)
-            if space.take(len(element) + 1):
-                elements.append(element)
-        if space.left < room * _FULL:
-            break
-    return elements, unusable
+            model.add(_element(model.number, sentence, kinds), space)
+    elements = [element for model in models for element in model.elements]
+    return Chosen(elements, [len(model.elements) for model in models], [model.unusable for model in models])
+
+
+@dataclass
+class _Model:
+    """What a model has got into the page so far."""
+
+    number: int
+    sentences: Iterator[int]
+    elements: list[str] = field(default_factory=list[str])
+    taken: int = 0
+    misfits: int = 0  # in a row
+    unusable: int = 0
+
+    def add(self, element: str, space: Room) -> None:
+        size = len(element) + 1  # they stand on lines of their own
+        if space.take(size):
+            self.elements.append(element)
+            self.taken += size
+            self.misfits = 0
+        else:
+            self.misfits += 1
+
+
+def _room_taken(model: _Model) -> int:
+    return model.taken
 
 
 def _usable_weights(examples: Examples, model: int, number: int) -> dict[str, Weights] | None:

@@ -47,8 +47,9 @@ function axisY(frame, range, format) {
 }
 
 
-// The outer labels end at the axis, the others stand at its middle.
-const anchorOf = (place, length) => (length > 1 && place === length - 1 ? "end" : place === 0 ? "start" : "middle");
+// What is counted along the axis, at its left end.
+const axisName = (text) =>
+  svg("text", { class: "tick", x: FRAME.left - 9, y: FRAME.height - FRAME.bottom + 14, "text-anchor": "end" }, text);
 
 function linePath(points) {
   let path = "";
@@ -100,9 +101,9 @@ function lineChart({ title, lines, labels, share = true, high = null, along = "l
         class: "tick",
         x: frame.x(place),
         y: FRAME.height - FRAME.bottom + 14,
-        "text-anchor": anchorOf(place, labels.length),
+        "text-anchor": "middle",
       },
-      place === 0 ? `${along} ${label}` : label,
+      label,
     ))),
     reference === null ? null : svg(
       "line",
@@ -114,6 +115,7 @@ function lineChart({ title, lines, labels, share = true, high = null, along = "l
         y2: frame.y(reference),
       },
     ),
+    axisName(along),
     cursor,
     drawn,
   );

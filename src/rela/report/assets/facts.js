@@ -124,6 +124,7 @@ function notices() {
   if (!EXAMPLES) return ["There are no example sentences: attention.npz was not beside results.json."];
   const found = [];
   const total = count(EXAMPLES.total);
+  const partial = [];
   if (SENTENCES.length < EXAMPLES.total) {
     found.push(`Text of ${count(SENTENCES.length)} of ${total} sentences: there was no room for more.`);
   }
@@ -132,16 +133,26 @@ function notices() {
     const unusable = EXAMPLES.unusable[model.example] ?? 0;
     if (model.example < 0) found.push(`${model.name}: no example sentences.`);
     else if (carried === 0) found.push(`${model.name}: no weights: no sentence had room, or the file has none.`);
-    else if (carried < EXAMPLES.total - unusable) {
-      const reason = isDense(model) ? "dense weights need more room" : "the page has no room for more";
-      found.push(`${model.name}: weights of ${count(carried)} of ${total} sentences (${reason}).`);
-    }
+    else if (carried < EXAMPLES.total - unusable) partial.push({ model, carried });
     if (unusable) found.push(`${model.name}: ${plural(unusable, "sentence")} left out: some weights are no numbers.`);
   }
+  found.push(...describePartial(partial, total));
   if (!CAN_UNPACK) {
     found.push("This browser cannot unpack the weights (it has no DecompressionStream). Any browser since 2023 can.");
   }
   return found;
+}
+
+function describePartial(partial, total) {
+  if (partial.length > 3) {
+    const numbers = partial.map(({ carried }) => carried);
+    const range = `${count(Math.min(...numbers))} to ${count(Math.max(...numbers))}`;
+    return [`${partial.length} models: weights of ${range} of ${total} sentences each (there is no room for more).`];
+  }
+  return partial.map(({ model, carried }) => {
+    const reason = isDense(model) ? "dense weights need more room" : "the page has no room for more";
+    return `${model.name}: weights of ${count(carried)} of ${total} sentences (${reason}).`;
+  });
 }
 
 const isDense = (model) => (overHeads(model, "cross.sparsity") ?? 1) < 0.1;
