@@ -17,7 +17,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .PHONY: help demo test test-all lint bench docs browser
 
 help:
-	@echo "make demo      a corpus, a small rela-g model trained on it, its translations and their BLEU; minutes"
+	@echo "make demo      a corpus, a small rela-g model trained on it, its translations, their BLEU and a look inside; minutes"
 	@echo "make test      lint, types and all tests but the long ones"
 	@echo "make test-all  the long ones too; writes docs/test-all.md"
 	@echo "make lint      style and types alone"

@@ -67,3 +67,6 @@ def test_as_it_is_promised(tmp_path: Path) -> None:
     assert found["seconds"] < 900  # the promise is 300, of a machine with nothing else to do
     assert found["aer"] < 0.35
     assert "What to do next" in done.stdout
+    assert len(found["findings"]) == 3
+    assert all(finding in " ".join(done.stdout.split()) for finding in found["findings"])
+    assert Path(found["report"]).is_file()

@@ -49,6 +49,8 @@ def test_makes_trains_translates_and_evaluates(tmp_path: Path):
     data = result.to_json("rela-g")
     assert {"bleu", "bleu_compositional", "seconds", "model", "attention", "aer", "signatures"} <= data.keys()
     assert (Path(data["model"]) / "model.safetensors").is_file()
+    assert Path(data["report"]).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert len(data["findings"]) <= 3
     json.dumps(data, allow_nan=False)
     for shown in result.shown:
         sizes = len(shown.alignment.source_words), len(shown.alignment.target_words)
@@ -104,7 +106,7 @@ def test_what_is_not_the_demos_stays(tmp_path: Path):
         run_demo(folder, "softmax", Listener(), lambda _: None, size=SMALL)
         assert (folder / "thesis.txt").read_text() == "precious"
     (tmp_path / "mine" / "store").mkdir(parents=True)
-    with pytest.raises(FileExistsError, match=r"without corpus or store or training, .* got one with store; name"):
+    with pytest.raises(FileExistsError, match=r"without corpus or store or training or analysis, .* got one with store; name"):
         run_demo(tmp_path / "mine", "softmax", Listener(), lambda _: None, size=SMALL)
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rela.analysis.corpus import Corpus
     from rela.analysis.tags import Tagger
 
-PAGE = "report.html"
 _TAGGERS = ("hanta",)
 _SHOWN = 3
 
@@ -139,9 +138,9 @@ def analyze(
 def write_report(folder: Path) -> Path:
     """The page of the results in a folder, beside them."""
     from rela.report.page import write_page
-    from rela.report.results import load_results
+    from rela.report.results import PAGE_FILE, load_results
 
-    return write_page(load_results(folder), folder / PAGE).path
+    return write_page(load_results(folder), folder / PAGE_FILE).path
 
 
 def _given(*paths: Path | None) -> list[Path]:

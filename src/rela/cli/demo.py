@@ -28,7 +28,7 @@ def demo(
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. Default: torch's.")] = None,
     json_to: JsonOption = None,
 ) -> None:
-    """Make a bilingual corpus, train a small model on it, translate, evaluate: minutes on a laptop.
+    """Make a bilingual corpus, train a small model on it, translate, evaluate, look inside: minutes on a laptop.
 
     The sentences come from a built-in English-German grammar. `test` has sentences that were never seen,
     `test-compositional` words in roles and frames in which they were never seen.
@@ -79,10 +79,14 @@ def _show(console: Any, result: "DemoResult", attention: str) -> None:
         f"word alignment error rate on test: {result.aer:.1%} (cross-attention, "
         f"{result.aligned_by}; gold links by construction)"
     )
+    console.print("\nWhat its heads do")
+    for finding in result.findings:
+        console.print(f"  - {finding}", markup=False)
+    console.print(f"All of it, head by head and sentence by sentence: open {result.report} in a browser", markup=False)
     model = result.model
     console.print(
         f"\nWhat to do next\n"
-        f"  translate:    echo {EXAMPLE!r} | rela translate --model {model} --align\n"
+        f"  translate:    echo {EXAMPLE!r} | rela translate --model {model} --alignments\n"
         f"  compare:      rela demo --attention softmax\n"
         f"  real data:    rela prepare runs/multi30k-store --corpus multi30k-en-de --merges 5000\n"
         f"                rela train configs/multi30k.yaml",

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from rela.report.figures import FigureReport
     from rela.report.results import Results
 
-PAGE = "report.html"
 NO_MATPLOTLIB = 'matplotlib is not installed; pip install "rela-attention[report]"'
 
 
@@ -36,7 +35,7 @@ def report(
     """
     if bench is not None and no_figures:
         raise typer.BadParameter(f"--no-figures: expected it without --bench, got --bench {bench} too")
-    from rela.report.results import RESULTS_FILE, load_results
+    from rela.report.results import PAGE_FILE, RESULTS_FILE, load_results
 
     file = results / RESULTS_FILE if results.is_dir() else results
     check_not_input(json_to, "--json", {"RESULTS": [file], **({"--bench": [bench]} if bench else {})})
@@ -47,7 +46,7 @@ def report(
     speeds = None if bench is None else load_results(bench)
     folder = file.parent if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
-    page = write_page(read, folder / PAGE)
+    page = write_page(read, folder / PAGE_FILE)
     tables = write_tables(read, folder / "tables", paper=paper)
     figures = None if no_figures else _write_figures(read, folder / "figures", speeds)
     left_out = dict(tables.left_out)

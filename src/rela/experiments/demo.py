@@ -1,4 +1,4 @@
-"""The demo: the built-in corpus, a small model trained on it, its translations and what they are worth."""
+"""The demo: the built-in corpus, a small model trained on it, its translations and scores, and a look inside it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ from rela._version import __version__
 from rela.alignment.choice import Choice
 from rela.alignment.errors import GoldLinks, alignment_error_rate
 from rela.alignment.links import Alignment
+from rela.analysis.corpus import Corpus, GoldFiles
+from rela.analysis.study import StudyOptions, run_study
 from rela.decoding.translator import Translator
 from rela.evaluation.bleu import corpus_bleu
 from rela.evaluation.score import BleuScore
+from rela.report.page import write_page
+from rela.report.results import PAGE_FILE, load_results
 from rela.text.grammar import GrammarPair, generate, write_corpus
 from rela.text.prepare import PrepareOptions, prepare
 from rela.text.readers import PairSource
@@ -33,7 +37,9 @@ TEST_SPLITS: Final = ("test", "test-compositional")
 _SHOWN: Final = 6
 _DONE_FILE: Final = "demo.done"
 _BEGUN_FILE: Final = "demo.begun"
-_FOLDERS: Final = ("corpus", "store", "training")
+_FOLDERS: Final = ("corpus", "store", "training", "analysis")
+_ABLATED: Final = 60  # pairs
+_FINDINGS: Final = 3
 
 Say = Callable[[str], None]
 
@@ -66,6 +72,8 @@ class DemoResult(NamedTuple):
     aligned_by: Choice
     shown: list[Shown]
     parameters: int
+    findings: list[str]
+    report: Path
     seconds: float
     run: Path
 
@@ -84,6 +92,8 @@ class DemoResult(NamedTuple):
             "attention": attention,
             "parameters": self.parameters,
             "aer": self.aer,
+            "report": str(self.report),
+            "findings": self.findings,
             "signatures": {
                 "bleu": self.bleu["test"].signature,
                 "aer": f"AER|gold:grammar-test|attention:{attention}|{self.aligned_by.signature()}|"
@@ -139,10 +149,27 @@ def run_demo(
         shown += _show(translator, pairs, texts)
         if split == "test":
             aer = _error_rate(translator, pairs)
+    say("looking at what every head does")
+    findings, report = _analyse(run)
     write_text(run / _DONE_FILE, f"{_last_step(run)}\n")
     (run / _BEGUN_FILE).unlink()
     seconds = time.monotonic() - began
-    return DemoResult(bleu, aer, translator.alignment, shown, translator.model.num_parameters(), seconds, run)
+    parameters = translator.model.num_parameters()
+    return DemoResult(bleu, aer, translator.alignment, shown, parameters, findings, report, seconds, run)
+
+
+def _analyse(run: Path) -> tuple[list[str], Path]:
+    """The most interesting findings in words, and the page that shows them."""
+    corpus = Corpus(
+        source=run / "corpus" / "test.en",
+        target=run / "corpus" / "test.de",
+        gold=GoldFiles(sure=run / "corpus" / "test.sure", possible=run / "corpus" / "test.possible"),
+        tags=run / "corpus" / "test.tags.de",
+    )
+    out = run / "analysis"
+    results = run_study([run / "training"], corpus, out, StudyOptions(num_ablated=_ABLATED))
+    page = write_page(load_results(out), out / PAGE_FILE).path
+    return [finding["text"] for finding in results["models"][0]["findings"][:_FINDINGS]], page
 
 
 def _clear_if_done(run: Path, say: Say) -> None:

@@ -15,6 +15,7 @@ RESULTS_FORMAT: Final = "rela-results-1"
 EXAMPLES_FORMAT: Final = "rela-examples-1"
 RESULTS_FILE: Final = "results.json"
 EXAMPLES_FILE: Final = "attention.npz"
+PAGE_FILE: Final = "report.html"
 KINDS: Final = ("encoder", "decoder", "cross")
 
 Values = NDArray[np.float64]
