@@ -129,13 +129,14 @@ class PairBatch:
 
     def _word_map(self, sides: Sequence[Side], places: int) -> Tensor:
         found = np.zeros((len(sides), places, max(len(side.words) for side in sides)), np.float32)
-        rows, pieces, words = list[int](), list[int](), list[int]()
-        for row, side in enumerate(sides):
-            for word, of_word in enumerate(side.word_pieces):
-                pieces += of_word
-                words += [word] * len(of_word)
-            rows += [row] * (len(pieces) - len(rows))
-        found[rows, pieces, words] = 1
+        ones = [
+            (row, piece, word)
+            for row, side in enumerate(sides)
+            for word, pieces in enumerate(side.word_pieces)
+            for piece in pieces
+        ]
+        if ones:
+            found[tuple(np.array(ones).T)] = 1
         return self._tensor(found)
 
     def _tensor(self, array: np.ndarray) -> Tensor:

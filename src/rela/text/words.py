@@ -27,12 +27,20 @@ def split_words(text: str) -> list[Span]:
     ['Das', 'Haus', ',', "don't", '!']
     """
     # For the module re, vowel signs and accents that are characters of their own are no letters: one stands for all.
-    plain = text if text.isascii() else "".join(_MARK if _is_mark(sign) else sign for sign in text)
+    plain = text if text.isascii() else text.translate(_MARKS)
     return [Span(*match.span()) for match in _WORD.finditer(plain)]
 
 
-def _is_mark(sign: str) -> bool:
-    return unicodedata.category(sign)[0] == "M" or sign in _JOINERS
+class _Marks(dict[int, int]):
+    """Each character's number, or that of the mark which stands for all; filled as they are met."""
+
+    def __missing__(self, number: int) -> int:
+        sign = chr(number)
+        is_mark = unicodedata.category(sign)[0] == "M" or sign in _JOINERS
+        return self.setdefault(number, ord(_MARK) if is_mark else number)
+
+
+_MARKS: Final = _Marks()
 
 
 def blank_separated(text: str) -> list[Span]:
@@ -51,13 +59,13 @@ def words_of_pieces(pieces: Sequence[Span], words: Sequence[Span]) -> list[list[
     Both lists are in the order of the text, and words do not overlap.
     """
     found: list[list[int]] = []
-    first = 0
-    for piece in pieces:
-        while first < len(words) and words[first].end <= piece.start:
+    first, count = 0, len(words)
+    for start, end in pieces:
+        while first < count and words[first][1] <= start:
             first += 1
         index, touched = first, list[int]()
-        while index < len(words) and words[index].start < piece.end:
-            if max(words[index].start, piece.start) < min(words[index].end, piece.end):
+        while index < count and words[index][0] < end and start < end:
+            if words[index][0] < words[index][1]:
                 touched.append(index)
             index += 1
         found.append(touched)
