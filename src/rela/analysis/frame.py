@@ -72,13 +72,17 @@ class Frame:
 
 
 def _units(sides: Sequence[Side], *, first: bool = False) -> Units:
-    """Words, and as one unit more the piece after the last, or before the ``first``."""
+    """Words, and as one unit more the piece after the last, or before the ``first``.
+
+    A word without pieces (all its characters are unknown) is in no weight: it is left out.
+    """
     units, starts, pieces = [0], [0], list[int]()
     for side in sides:
+        words = [word for word in side.word_pieces if word]
         if first:
-            groups = [[0], *([piece + 1 for piece in word] for word in side.word_pieces)]
+            groups = [[0], *([piece + 1 for piece in word] for word in words)]
         else:
-            groups = [*side.word_pieces, [len(side.ids)]]
+            groups = [*words, [len(side.ids)]]
         for group in groups:
             pieces += group
             starts.append(len(pieces))
