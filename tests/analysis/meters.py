@@ -4,7 +4,7 @@ import ctypes
 import functools
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -57,7 +57,7 @@ WAYS: Final[dict[str, Callable[[Tensor, Frame, Sequence[float]], Sums]]] = {
 
 
 @contextmanager
-def threads(count: int) -> Iterator[None]:
+def threads(count: int) -> Generator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

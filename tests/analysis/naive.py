@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rela.alignment.pairs import EncodedPair
+from rela.analysis.statistics import Values
 from rela.analysis.sums import Sums
 from rela.attention.spec import Kind
 
@@ -129,19 +130,21 @@ def naive_sums(weights: Tensor, kind: Kind, pairs: Sequence[EncodedPair], taus: 
         len(units),
     ]
     between = [
-        [math.fsum(c) for c in zip(*(diversity(q, taus) for q in level), strict=True)] for level in (queries, units)
+        [math.fsum(column) for column in zip(*(diversity(query, taus) for query in level), strict=True)]
+        for level in (queries, units)
     ]
-    return Sums(
-        *(torch.tensor(np.array(sums), dtype=torch.float64) for sums in (by_head, by_layer, distances, between)), null
+    head, layer, distance, level = (
+        torch.tensor(np.array(sums), dtype=torch.float64) for sums in (by_head, by_layer, distances, between)
     )
+    return Sums(head, layer, distance, level, null)
 
 
 def naive_values(
     layers: Sequence[Tensor], kind: Kind, pairs: Sequence[EncodedPair], taus: Sequence[float]
-) -> dict[str, np.ndarray]:
+) -> dict[str, Values]:
     """The means and shares that a reader sees, of all layers: straight from rows, by no way over sums."""
     each = [_values(weights, kind, pairs, taus) for weights in layers]
-    found = {name: np.array([values[name] for values in each]) for name in each[0]}
+    found: dict[str, Values] = {name: np.array([values[name] for values in each], float) for name in each[0]}
     for name in ("sparsity", "null", "mass", "entropy", "sink_first", "sink_last", "sparsity.word", "null.word"):
         known = [[value for value in layer if not math.isnan(value)] for layer in found[name]]
         found[f"{name}.layer"] = np.array([np.mean(layer) if layer else math.nan for layer in known])
@@ -158,9 +161,9 @@ def naive_values(
     return found
 
 
-def _values(weights: Tensor, kind: Kind, pairs: Sequence[EncodedPair], taus: Sequence[float]) -> dict[str, list]:
+def _values(weights: Tensor, kind: Kind, pairs: Sequence[EncodedPair], taus: Sequence[float]) -> dict[str, Any]:
     queries, units = piece_queries(weights, kind, pairs), unit_queries(weights, kind, pairs)
-    found: dict[str, list] = {}
+    found: dict[str, Any] = {}
     for head in range(weights.shape[1]):
         rows, words = [query.rows[head] for query in queries], [unit.rows[head] for unit in units]
         total = math.fsum(abs(weight) for row in rows for weight in row)

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from rela.analysis.frame import Frame
 from rela.analysis.statistics import TAUS
 from rela.attention.spec import KINDS, Kind
 
-Array = np.ndarray
+Array = np.ndarray[Any, Any]
+Maker = Callable[[np.random.Generator, tuple[int, ...]], Array]
 
 
 class Weighing(NamedTuple):
@@ -60,17 +61,17 @@ def allowed_places(kind: Kind, pairs: list[EncodedPair]) -> Array:
     return (allowed.tril() if frame.is_causal else allowed)[:, None].numpy()
 
 
-def _magnitudes(low: float, high: float) -> Callable[[np.random.Generator, tuple[int, ...]], Array]:
+def _magnitudes(low: float, high: float) -> Maker:
     return lambda rng, shape: 10 ** rng.uniform(low, high, shape)
 
 
 def _signed(
-    magnitudes: Callable[[np.random.Generator, tuple[int, ...]], Array],
-) -> Callable[[np.random.Generator, tuple[int, ...]], Array]:
+    magnitudes: Maker,
+) -> Maker:
     return lambda rng, shape: magnitudes(rng, shape) * rng.choice([-1, 1], shape)
 
 
-STYLES: Final[dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]]] = {
+STYLES: Final[dict[str, Maker]] = {
     "relu": lambda rng, shape: np.maximum(rng.normal(size=shape), 0),
     "dense": lambda rng, shape: rng.uniform(0.1, 8, shape),
     "signed": lambda rng, shape: rng.normal(size=shape) * 3,

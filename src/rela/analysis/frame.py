@@ -79,10 +79,7 @@ def _units(sides: Sequence[Side], *, first: bool = False) -> Units:
     units, starts, pieces = [0], [0], list[int]()
     for side in sides:
         words = [word for word in side.word_pieces if word]
-        if first:
-            groups = [[0], *([piece + 1 for piece in word] for word in words)]
-        else:
-            groups = [*words, [len(side.ids)]]
+        groups = [[0], *([piece + 1 for piece in word] for word in words)] if first else [*words, [len(side.ids)]]
         for group in groups:
             pieces += group
             starts.append(len(pieces))

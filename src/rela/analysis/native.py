@@ -41,6 +41,8 @@ def native_sums(library: ctypes.CDLL, weights: Tensor, frame: Frame, taus: Seque
     """As :func:`rela.analysis.sums.plain_sums`, with four taus or none."""
     weights = weights if weights.stride(-1) == 1 else weights.contiguous()
     num_batch, num_heads, num_queries, num_keys = weights.shape
+    expected = (len(frame.batch.pairs), frame.num_queries, frame.num_keys)  # beyond this nobody checks
+    assert (num_batch, num_queries, num_keys, weights.dtype) == (*expected, torch.float32), "weights of another batch"
     num_threads = max(1, min(torch.get_num_threads(), num_batch))
     numbers = torch.tensor(taus, dtype=torch.float32)
     null = torch.zeros(num_batch, num_heads, num_queries, dtype=torch.bool)
@@ -64,7 +66,8 @@ def native_sums(library: ctypes.CDLL, weights: Tensor, frame: Frame, taus: Seque
     call.by_head, call.by_layer, call.distances, call.diversity = (tensor.data_ptr() for tensor in sums)
     if library.rela_measure(ctypes.byref(call)):
         raise MemoryError("native meter: expected a few KiB of scratch memory a thread, got none")
-    return Sums(*(tensor.sum(0) for tensor in sums), null)
+    by_head, by_layer, distances, diversity = (tensor.sum(0) for tensor in sums)
+    return Sums(by_head, by_layer, distances, diversity, null)
 
 
 def _addresses(units: Units) -> _Units:

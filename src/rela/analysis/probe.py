@@ -42,8 +42,8 @@ class Probe:
 
     def __init__(self, model: Transformer, meters: Mapping[Kind, Sequence[Meter]]) -> None:
         self._model = model
-        self._meters = {kind: tuple(found) for kind, found in meters.items() if found}
-        self._taus = {kind: taus_of(model, kind) for kind in self._meters}
+        self._meters: dict[Kind, tuple[Meter, ...]] = {kind: tuple(found) for kind, found in meters.items() if found}
+        self._taus: dict[Kind, tuple[float, ...]] = {kind: taus_of(model, kind) for kind in self._meters}
         self._frames: dict[Kind, Frame] = {}
 
     @contextmanager

@@ -20,8 +20,8 @@ BY_LAYER: Final = ("layer_nonzero", "layer_null", "places", "rows", "unit_places
 class Sums(NamedTuple):
     """Sums in float64, and which rows are null.
 
-    ``taus`` are the exponents that make distributions of weights; where weights are distributions, ``diversity`` has one
-    column.
+    ``taus`` are the exponents that make distributions of weights; where weights are distributions, ``diversity`` has
+    one column.
     """
 
     by_head: Tensor  # [H, BY_HEAD]
