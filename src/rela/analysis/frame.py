@@ -94,11 +94,14 @@ class Frame:
 
 
 def _units(sides: Sequence[Side], *, first: bool = False) -> Units:
-    """Words, and as one unit more the piece after the last, or before the ``first``."""
+    """Words, and as one unit more the piece after the last, or before the ``first``.
+
+    A word without pieces (all its characters are unknown) is in no weight: it is left out.
+    """
     if first:
-        groups = [[[0], *([piece + 1 for piece in word] for word in side.word_pieces)] for side in sides]
+        groups = [[[0], *([piece + 1 for piece in word] for word in side.word_pieces if word)] for side in sides]
     else:
-        groups = [[*side.word_pieces, [len(side.ids)]] for side in sides]
+        groups = [[*filter(None, side.word_pieces), [len(side.ids)]] for side in sides]
     words = list(chain.from_iterable(groups))
     pieces = np.fromiter(chain.from_iterable(words), np.int64)
     return Units(_ends([len(group) for group in groups]), _ends([len(word) for word in words]), pieces)

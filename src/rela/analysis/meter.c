@@ -28,7 +28,8 @@ typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
 #define INLINE static inline __attribute__((always_inline))
 #define TAUS 4
 #define SAFE_POWER 60.0f /* e to the power of this, times the longest row, is far from too large for float32 */
-#define LEAST 1e-37f     /* stands for 0 where a logarithm is taken */
+#define LEAST 1e-37f     /* stands for what is less, where a logarithm is taken */
+#define FAINT 1e-28f     /* a row of less mass than this has more to it than what is LEAST */
 
 enum { NONZERO, NUL, MASS, ENTROPY, FIRST, LAST, UNIT_NONZERO, UNIT_NUL, BY_HEAD };
 enum { LAYER_NONZERO, LAYER_NULL, PLACES, ROWS, UNIT_PLACES, UNIT_ROWS, BY_LAYER };
@@ -57,7 +58,7 @@ INLINE vec pick(ivec mask, vec a, vec b) { return (vec)((mask & (ivec)a) | (~mas
 INLINE vec larger(vec a, vec b) { return pick(a > b, a, b); }
 INLINE vec at(const float *row, int64_t place) { return *(const vec *)(row + place); }
 INLINE quad quad_at(const float *row, int64_t place) { return *(const quad *)(row + place); }
-INLINE float above_zero(float x) { return x > 0 ? x : 0; } /* rounding may take it below */
+INLINE float above_zero(float x) { return x < 0 ? 0 : x; } /* rounding may take it below; NaN stays */
 
 /* e**x for x up to 88; below -87 it is 0. Polynomial of Cephes. */
 INLINE vec exp_of(vec x) {
@@ -110,6 +111,7 @@ INLINE quad fold(vec x) {
 
 INLINE float sum_of(quad x) { return (x[0] + x[2]) + (x[1] + x[3]); }
 
+static int64_t larger_of(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t whole_vectors(int64_t size) { return (size + LANES - 1) / LANES * LANES; }
 
 typedef struct {
@@ -127,14 +129,13 @@ typedef struct {
 } scratch_t;
 
 static int make_scratch(scratch_t *s, const call_t *c) {
-    const int64_t longest = c->num_keys > c->num_queries ? c->num_keys : c->num_queries, heads = c->num_heads;
-    const int64_t padded = whole_vectors(longest + 1), all = padded * heads; /* units may be one more than pieces */
-    int64_t entries = 0; /* of the longest list of a sentence's units and pieces */
+    int64_t longest = c->num_keys, entries = 0; /* of a row; of a sentence's list of units and pieces */
     for (int64_t b = 0; b < c->num_batch; b++) {
         const int64_t *units = c->key_units.units + b, *starts = c->key_units.starts;
-        const int64_t count = starts[units[1]] - starts[units[0]];
-        entries = count > entries ? count : entries;
+        longest = larger_of(longest, units[1] - units[0]); /* pieces that straddle words may be fewer than words */
+        entries = larger_of(entries, starts[units[1]] - starts[units[0]]);
     }
+    const int64_t heads = c->num_heads, padded = whole_vectors(longest), all = padded * heads;
     s->padded = padded;
     s->unit_rows = calloc(1, sizeof(float) * (size_t)(all * (3 + 2 * TAUS) + padded * TAUS + whole_vectors(heads) * (TAUS + 1)));
     s->places = malloc(sizeof(int32_t) * (size_t)(all + padded + 2 * (entries + 1)));
@@ -160,8 +161,8 @@ static void free_scratch(scratch_t *s) {
     free(s->rows);
 }
 
-/* Puts the weights of all heads that are not 0 side by side. */
-static void keep_nonzero(const call_t *c, scratch_t *s, int64_t size) {
+/* Puts the weights of all heads that are not 0 side by side, times `scale`. */
+static void keep_nonzero(const call_t *c, scratch_t *s, int64_t size, float scale) {
     int64_t n = 0;
     s->ends[0] = 0;
     for (int64_t h = 0; h < c->num_heads; h++) {
@@ -188,8 +189,10 @@ static void keep_nonzero(const call_t *c, scratch_t *s, int64_t size) {
     }
     for (int64_t k = n; k < whole_vectors(n); k++) s->kept[k] = 0;
     for (int64_t k = 0; k < n; k += LANES) {
-        const vec x = at(s->kept, k);
-        *(vec *)(s->logs + k) = log_of(larger(pick(x < splat(0.0f), -x, x), splat(LEAST)));
+        const vec x = at(s->kept, k) * scale;
+        *(vec *)(s->kept + k) = x;
+        const vec wrong = x * 0.0f; /* NaN if x is no number or infinite, else 0 */
+        *(vec *)(s->logs + k) = log_of(larger(pick(x < splat(0.0f), -x, x), splat(LEAST))) + wrong;
     }
 }
 
@@ -235,16 +238,20 @@ static void soften(const call_t *c, scratch_t *s, int64_t size, double *diversit
     int64_t nulls = 0;
     for (int64_t h = 0; h < heads; h++) {
         const int64_t start = s->ends[h], end = s->ends[h + 1];
-        quad shift = {0}, of_zero = quad_of(1.0f);
+        const int has_zeros = end - start < size;
+        quad shift = {0}, of_zero = quad_of((float)has_zeros);
         if (start == end) {
             nulls++;
             *(quad *)(s->totals + h * TAUS) = quad_of(1.0f);
             continue;
         }
         if (!is_safe) {
-            float top = 0;
+            float top = has_zeros ? 0 : s->kept[start];
             for (int64_t k = start; k < end; k++) top = s->kept[k] > top ? s->kept[k] : top;
-            for (int i = 0; i < TAUS; i++) shift[i] = powf(top, c->taus[i]), of_zero[i] = expf(-shift[i]);
+            for (int i = 0; i < TAUS; i++) {
+                shift[i] = copysignf(powf(fabsf(top), c->taus[i]), top);
+                of_zero[i] = has_zeros ? expf(-shift[i]) : 0;
+            }
             raise(c, s, start, end, shift);
         }
         const quad zeros = of_zero * (float)(size - (end - start));
@@ -286,6 +293,14 @@ static void compare(const call_t *c, scratch_t *s, int64_t size, float entropies
     diversity[0] += above_zero(sum_of(fold(outer)) - entropies * share);
 }
 
+/* The entropy of a row of next to no mass. */
+static double faint_entropy(const scratch_t *s, int64_t start, int64_t end) {
+    double mass = 0, entropy = 0;
+    for (int64_t k = start; k < end; k++) mass += fabs((double)s->kept[k]);
+    for (int64_t k = start; k < end; k++) entropy -= fabs(s->kept[k] / mass) * log(fabs(s->kept[k] / mass));
+    return entropy;
+}
+
 /* The statistics of each head, added to `head` if there is one; returns the sum of the entropies of their weights. */
 static float measure_heads(const call_t *c, scratch_t *s, int64_t size, double *head) {
     float entropies = 0;
@@ -298,25 +313,25 @@ static float measure_heads(const call_t *c, scratch_t *s, int64_t size, double *
             entropy -= x * s->logs[k];
         }
         entropies += entropy;
-        s->masses[h] = start == end ? 1 : mass; /* of the logarithm 0 */
+        s->masses[h] = mass < FAINT ? 1 : mass; /* of the logarithm 0 */
         if (!head || start == end) continue;
         double *to = head + h * BY_HEAD;
         to[MASS] += mass;
-        to[ENTROPY] += entropy / mass;
+        to[ENTROPY] += mass < FAINT ? faint_entropy(s, start, end) : entropy / mass;
         to[FIRST] += fabsf(s->rows[h][0]);
         to[LAST] += fabsf(s->rows[h][size - 1]);
     }
     if (!head) return entropies;
     for (int64_t h = 0; h < c->num_heads; h += LANES) { /* the room behind the last head is there, and not read */
-        const vec logs = log_of(larger(at(s->masses, h), splat(LEAST)));
+        const vec logs = log_of(at(s->masses, h));
         for (int64_t i = 0; i < LANES && h + i < c->num_heads; i++) head[(h + i) * BY_HEAD + ENTROPY] += logs[i];
     }
     return entropies;
 }
 
-/* The rows of all heads of one query, of `size` places. With `head`, the statistics of each head too. */
-static void measure(const call_t *c, scratch_t *s, int64_t size, double *diversity, double *head) {
-    keep_nonzero(c, s, size);
+/* The rows of all heads of one query, of `size` places, times `scale`. With `head`, the statistics of each head too. */
+static void measure(const call_t *c, scratch_t *s, int64_t size, float scale, double *diversity, double *head) {
+    keep_nonzero(c, s, size, scale);
     const float entropies = head || !c->taus ? measure_heads(c, s, size, head) : 0;
     if (c->taus)
         soften(c, s, size, diversity);
@@ -340,7 +355,7 @@ static void between_pieces(const call_t *c, scratch_t *s, int64_t b, double *hea
     for (int64_t q = 0; q < c->query_lengths[b]; q++) {
         const int64_t size = c->is_causal ? q + 1 : c->key_lengths[b];
         for (int64_t h = 0; h < c->num_heads; h++) s->rows[h] = weights + h * c->head_stride + q * c->row_stride;
-        measure(c, s, size, diversity, head);
+        measure(c, s, size, 1, diversity, head);
         for (int64_t h = 0; h < c->num_heads; h++) {
             const int64_t start = s->ends[h], end = s->ends[h + 1];
             double *to = distances + h * (2 * far + 1);
@@ -382,20 +397,19 @@ static void between_units(const call_t *c, scratch_t *s, int64_t b, double *head
     for (int64_t u = rows->units[b]; u < rows->units[b + 1]; u++) {
         const int64_t first = rows->starts[u], end = rows->starts[u + 1];
         const int64_t size = c->is_causal ? u - rows->units[b] + 1 : num_columns;
-        if (first == end) continue;
         for (int64_t h = 0; h < c->num_heads; h++) {
             float *row = s->unit_rows + h * s->padded;
             memset(row, 0, sizeof(float) * (size_t)num_columns);
             for (int64_t p = first; p < end; p++) {
                 const int64_t q = rows->pieces[p], num_seen = c->is_causal ? q + 1 : c->key_lengths[b];
-                const float *from = weights + h * c->head_stride + q * c->row_stride, part = 1.0f / (float)(end - first);
+                const float *from = weights + h * c->head_stride + q * c->row_stride;
                 for (int64_t j = 0; j < num_seen; j++)
                     if (from[j] != 0)
-                        for (int32_t e = s->first[j]; e; e = s->next[e]) row[s->unit[e]] += from[j] * part;
+                        for (int32_t e = s->first[j]; e; e = s->next[e]) row[s->unit[e]] += from[j];
             }
             s->rows[h] = row;
         }
-        measure(c, s, size, diversity, NULL);
+        measure(c, s, size, 1.0f / (float)(end - first), diversity, NULL);
         for (int64_t h = 0; h < c->num_heads; h++) {
             head[h * BY_HEAD + UNIT_NONZERO] += (double)(s->ends[h + 1] - s->ends[h]);
             head[h * BY_HEAD + UNIT_NUL] += s->ends[h + 1] == s->ends[h];

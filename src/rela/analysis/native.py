@@ -41,6 +41,8 @@ def native_sums(library: ctypes.CDLL, weights: Tensor, frame: Frame, taus: Seque
     """As :func:`rela.analysis.sums.plain_sums`, with four taus or none."""
     weights = weights if weights.stride(-1) == 1 else weights.contiguous()
     num_batch, num_heads, num_queries, num_keys = weights.shape
+    expected = (len(frame.batch.pairs), frame.num_queries, frame.num_keys)  # beyond this nobody checks
+    assert (num_batch, num_queries, num_keys, weights.dtype) == (*expected, torch.float32), "weights of another batch"
     num_threads = max(1, min(torch.get_num_threads(), num_batch))
     numbers = torch.tensor(taus, dtype=torch.float32)
     null = torch.zeros(num_batch, num_heads, num_queries, dtype=torch.bool)

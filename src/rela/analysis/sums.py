@@ -42,7 +42,7 @@ def plain_sums(weights: Tensor, frame: Frame, taus: Sequence[float]) -> Sums:
     nonzero = (sizes != 0).sum(-1)
     null = (nonzero == 0) & rows
     mass = sizes.sum(-1)
-    entropy = torch.where(mass > 0, mass.log() + torch.special.entr(sizes).sum(-1) / mass, 0.0)
+    entropy = torch.special.entr(sizes / torch.where(mass == 0, 1, mass)[..., None]).sum(-1)
     last = (num_allowed - 1).clamp_min(0)[:, None, :, None].expand(-1, weights.shape[1], -1, -1)
     layer = (weights.sum(1) != 0).sum(-1) * valid  # [B, Tq]
 
@@ -50,11 +50,11 @@ def plain_sums(weights: Tensor, frame: Frame, taus: Sequence[float]) -> Sums:
     query_map, key_map = query_map.to(weights), key_map.to(weights)
     num_pieces = query_map.sum(1)  # [B, units]
     has_pieces = num_pieces > 0
-    means = (query_map / num_pieces.clamp_min(1)[:, None]).transpose(1, 2)[:, None]
-    merged = means @ (weights @ key_map[:, None])  # [B, H, units, units]
+    merged = query_map.mT[:, None] @ weights @ key_map[:, None]  # [B, H, units, units]
     unit_allowed = _allowed_units(frame, merged)
     merged = merged.masked_fill(~unit_allowed[:, None], 0.0)
-    unit_nonzero = (merged != 0).sum(-1) * has_pieces[:, None]
+    unit_nonzero = (merged != 0).sum(-1)  # sums, not yet means: the least of numbers has no third
+    merged = merged / num_pieces.clamp_min(1)[:, None, :, None]
 
     allowed = torch.arange(frame.num_keys, device=device) < num_allowed[..., None]
     levels = ((weights, allowed, valid), (merged, unit_allowed, has_pieces))
@@ -142,4 +142,5 @@ def divergence_of_powers(weights: Tensor, allowed: Tensor, taus: Sequence[float]
         each = powers.masked_fill(~allowed[:, None], -torch.inf).softmax(-1).masked_fill(null, 0.0)
         inner = torch.special.entr(each).sum(-1).mean(1)
         found.append(torch.special.entr(each.mean(1)).sum(-1) + extra - inner)
-    return torch.stack(found).nan_to_num(0.0).clamp_min(0)  # NaN: a row of padding, which sees no place
+    sees_none = ~allowed.any(-1)  # padding
+    return torch.stack(found).masked_fill(sees_none, 0.0).clamp_min(0)

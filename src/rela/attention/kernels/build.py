@@ -28,7 +28,7 @@ class Built(NamedTuple):
 
 
 @functools.cache
-def load(source: Path = _SOURCE) -> Built:
+def load(source: Path | None = None) -> Built:
     """The native kernels, or another C file of ours, compiled if this machine has not done so before."""
     if platform.system() != "Linux":
         return Built(None, f"they are built on Linux only, not on {platform.system()}")
@@ -40,7 +40,7 @@ def load(source: Path = _SOURCE) -> Built:
         return Built(None, f"no C compiler found: {reason}")
     command = [compiler.path, *compiler.arguments]
     try:
-        return Built(_open(source, command, compiler.version), f"compiled by {' '.join(command)}")
+        return Built(_open(source or _SOURCE, command, compiler.version), f"compiled by {' '.join(command)}")
     except subprocess.CalledProcessError as error:
         return Built(None, f"{' '.join(command)} failed: {_error_line(error.stderr)}")
     except (OSError, subprocess.TimeoutExpired) as error:
