@@ -106,7 +106,9 @@ def test_what_is_not_the_demos_stays(tmp_path: Path):
         run_demo(folder, "softmax", Listener(), lambda _: None, size=SMALL)
         assert (folder / "thesis.txt").read_text() == "precious"
     (tmp_path / "mine" / "store").mkdir(parents=True)
-    with pytest.raises(FileExistsError, match=r"without corpus or store or training or analysis, .* got one with store; name"):
+    with pytest.raises(
+        FileExistsError, match=r"without corpus or store or training or analysis, .* got one with store; name"
+    ):
         run_demo(tmp_path / "mine", "softmax", Listener(), lambda _: None, size=SMALL)
 
 
