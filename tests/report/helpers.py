@@ -30,7 +30,7 @@ def write_results(
     seeds: int = 1,
     seed: int = 1,
     findings: int = 1,
-    vocabulary: Sequence[str] = WORDS,
+    vocabulary: Sequence[str] | None = None,
 ) -> Path:
     """Write both files with random numbers; returns the folder. ``models`` are attentions, each with so many seeds.
 
@@ -63,7 +63,7 @@ def write_results(
         "groups": groups,
     }
     (folder / "results.json").write_text(json.dumps(results, ensure_ascii=False), encoding="utf-8")
-    _write_examples(folder, entries, layers, heads, sentences, words, gold, generator, vocabulary)
+    _write_examples(folder, entries, layers, heads, sentences, words, gold, generator, vocabulary or WORDS)
     return folder
 
 
@@ -156,6 +156,7 @@ def _model(
                 "text": f"Layer 2 head {1 + place} of {name} fires after commas: null 2% there, 94% elsewhere.",
                 "strength": 0.9 - place / 10,
                 "kind": "cross",
+                "category": "PUNCT ,",
                 "layer": min(2, layers),
                 "head": (1 + place) % heads,
                 "sentence": 0,

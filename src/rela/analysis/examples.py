@@ -70,14 +70,15 @@ def examples_of(items: Sequence[Item], wording: Wording) -> list[Example]:
 
 
 def _cases(items: Sequence[Item], wording: Wording) -> list[Example]:
-    """Of the pair whose sides are most alike in length, among those that are easy to look at."""
+    """Of the pair whose sides are most alike in length, and whose words are in fewest pieces: easy to look at."""
     fit = [item for item in items if len(item.pair.target.words) in _CASE_WORDS]
     if len(fit) < 2:
         return []
 
-    def unlikeness(item: Item) -> tuple[int, int]:
-        source, target = len(item.pair.source.words), len(item.pair.target.words)
-        return abs(source - target), abs(target - 10)
+    def unlikeness(item: Item) -> tuple[int, int, int]:
+        source, target = item.pair.source, item.pair.target
+        num_broken = len(source.ids) - len(source.words) + len(target.ids) - len(target.words)
+        return abs(len(source.words) - len(target.words)), num_broken, abs(len(target.words) - 10)
 
     good = min(fit, key=unlikeness)
     others = [item for item in fit if item is not good and item.target != good.target]
@@ -85,7 +86,8 @@ def _cases(items: Sequence[Item], wording: Wording) -> list[Example]:
         return []
     size = len(good.pair.target.words)
     donor = min(others, key=lambda item: abs(len(item.pair.target.words) - size))
-    inserted = insert_words(good.target, donor.pair.target.words[:_INSERTED_WORDS], wording)
+    words = [word for word in donor.pair.target.words if word.isalnum()][:_INSERTED_WORDS]
+    inserted = insert_words(good.target, words, wording)
     return [
         Example(good.pair.line, "good", good.source, good.target, good.gold, good.tags),
         Example(good.pair.line, "inserted", good.source, inserted, None, None),

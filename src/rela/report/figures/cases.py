@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import Figure
 
-from rela.report.choice import AbsentError, entries_of, has_nulls, models_of
+from rela.report.choice import AbsentError, entries_of, has_nulls, models_of, specialists_of
 from rela.report.figures.heatmap import Grid, grid_of
 from rela.report.figures.sheet import Panel, draw_sheet
 from rela.report.results import Entry, Examples, Results
@@ -43,8 +43,8 @@ def find_cases(results: Results) -> list[Case]:
     for group in groups:
         model = next((model for model in models_of(results, group) if model.name in examples.models), None)
         if model is not None:
-            findings = sorted(model.info.get("findings", []), key=lambda found: -found["strength"])
-            cases.append(Case(group.name, model, examples.models.index(model.name), examples, findings))
+            number = examples.models.index(model.name)
+            cases.append(Case(group.name, model, number, examples, specialists_of(model)))
     if not cases:
         raise AbsentError("attention.npz has no weights of a model with null rows")
     return cases
