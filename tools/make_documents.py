@@ -1,14 +1,16 @@
 """Writes what the documents show: the picture and the tables, from results that are committed as data.
 
-usage: python tools/make_documents.py [--weights]
+usage: python tools/make_documents.py [--weights] [--keep RESULTS NAME]
 
 Reads docs/results/*.json; writes docs/figures/*.svg and the tables in README.md and docs/*.md.
 --weights: first computes docs/results/weights.json anew.
+--keep: first copies what the tables and figures need of the results of `rela analyze` to docs/results/NAME.json.
 """
 
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +193,52 @@ def attention_speed_table(part: str) -> str:
     return speed_table(_read("bench-attention.json"), part)
 
 
+def analysis_table(name: str, table: str, *, paper: bool = True) -> str:
+    """Markdown: a table of `rela report`, from results that were kept."""
+    from rela.report.results import load_results
+    from rela.report.tables import markdown_table
+
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return NOT_YET
+    lines = markdown_table(load_results(path), table, paper=paper).splitlines()
+    return "\n".join(lines[2:] if lines[0].startswith("#") else lines).strip()
+
+
+def keep_results(source: Path, name: str) -> None:
+    """Copy results without what no document shows, and without the folders of this machine."""
+    data = json.loads((source / "results.json").read_text(encoding="utf-8"))
+    for entry in (*data["models"], *data["groups"]):
+        entry["measures"] = {
+            measure: _rounded(found) for measure, found in entry["measures"].items() if not _is_left_out(measure)
+        }
+        entry.pop("path", None)
+    for key in ("source", "target", "tags"):
+        data["data"][key] = data["data"][key] and Path(data["data"][key]).name
+    if data["data"]["gold"] is not None:
+        for key in ("sure", "possible"):
+            data["data"]["gold"][key] = data["data"]["gold"][key] and Path(data["data"]["gold"][key]).name
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    (RESULTS / f"{name}.json").write_text(text.replace('},"', '},\n"') + "\n", encoding="utf-8")
+
+
+def _is_left_out(measure: str) -> bool:
+    return any(part in measure.split(".") for part in ("distance", "mass", "entropy", "sink_first", "sink_last"))
+
+
+def _rounded(value: Any) -> Any:
+    """Five digits that count."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, list):
+        return [_rounded(part) for part in value]
+    if isinstance(value, dict):
+        return {key: _rounded(part) for key, part in value.items()}
+    return value
+
+
+ANALYSIS_TABLES = ("aer", "best-heads", "diversity", "sparsity", "null", "hallucination", "tags", "ablation")
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "sublayer speed": ("README.md", lambda: attention_speed_table("sublayer")),
     "core speed": ("docs/attention.md", lambda: attention_speed_table("core")),
@@ -199,6 +247,14 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "kinds": ("docs/results.md", kinds_table),
     "results": ("README.md", results_table),
     "training speed": ("docs/results.md", train_speed_table),
+    **{
+        f"grammar {table}": ("docs/results.md", partial(analysis_table, "analysis-grammar", table))
+        for table in ANALYSIS_TABLES
+    },
+    **{
+        f"gold {table}": ("docs/results.md", partial(analysis_table, "analysis-gold", table))
+        for table in ("aer", "best-heads", "symmetrised")
+    },
 }
 """The marks around a table, the document it stands in, and what makes it."""
 
@@ -218,6 +274,9 @@ def main() -> None:
     weights = RESULTS / "weights.json"
     if "--weights" in sys.argv[1:]:
         weights.write_text(json.dumps(compute_weights()) + "\n", encoding="utf-8")
+    if "--keep" in sys.argv[1:]:
+        source, name = sys.argv[sys.argv.index("--keep") + 1 :][:2]
+        keep_results(Path(source), name)
     figure = weights_figure(json.loads(weights.read_text(encoding="utf-8")))
     (ROOT / "docs" / "figures" / "weights.svg").write_text(figure, encoding="utf-8")
     for mark, (name, make) in TABLES.items():
