@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,13 @@ def has_nulls(entry: Entry) -> bool:
     """Whether some head attends to nothing somewhere."""
     measures = (entry.measures.get(f"{kind}.null") for kind in KINDS)
     return any(measure is not None and bool((measure.value > 0).any()) for measure in measures)
+
+
+def findings_of_heads(model: Entry) -> list[dict[str, Any]]:
+    """The findings about one head each: those that an example sentence shows first, then the strongest first."""
+    findings: list[dict[str, Any]] = model.info.get("findings") or []
+    of_heads = [found for found in findings if found.get("layer") is not None and found.get("head") is not None]
+    return sorted(of_heads, key=lambda found: (found.get("sentence") is None, -found["strength"]))
 
 
 def slug(names: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import Figure
 
-from rela.report.choice import AbsentError, entries_of, has_nulls, models_of
+from rela.report.choice import AbsentError, entries_of, findings_of_heads, has_nulls, models_of
 from rela.report.figures.heatmap import Grid, grid_of
 from rela.report.figures.sheet import Panel, draw_sheet
 from rela.report.results import Entry, Examples, Results
@@ -22,7 +22,7 @@ _MOST_PIECES: Final = 40
 
 @dataclass(frozen=True)
 class Case:
-    """A model whose heads are shown, its place in the file of examples, and its findings, the strongest first."""
+    """A model whose heads are shown, its place in the file of examples, and the findings about its heads."""
 
     name: str
     model: Entry
@@ -43,8 +43,8 @@ def find_cases(results: Results) -> list[Case]:
     for group in groups:
         model = next((model for model in models_of(results, group) if model.name in examples.models), None)
         if model is not None:
-            findings = sorted(model.info.get("findings", []), key=lambda found: -found["strength"])
-            cases.append(Case(group.name, model, examples.models.index(model.name), examples, findings))
+            place = examples.models.index(model.name)
+            cases.append(Case(group.name, model, place, examples, findings_of_heads(model)))
     if not cases:
         raise AbsentError("attention.npz has no weights of a model with null rows")
     return cases
@@ -121,7 +121,7 @@ def draw_quality(case: Case) -> Figure:
 
 
 def _specialised(case: Case) -> list[dict[str, Any]]:
-    """The findings of different heads, all of the kind that the strongest one is about."""
+    """The findings of different heads, all of the kind that the first one is about."""
     found: dict[tuple[int, int], dict[str, Any]] = {}
     for finding in case.findings:
         kind = case.findings[0]["kind"]

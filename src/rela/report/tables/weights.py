@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rela.report.choice import AbsentError, entries_of, has_nulls, has_numbers, models_of, with_measure
+from rela.report.choice import (
+    AbsentError,
+    entries_of,
+    findings_of_heads,
+    has_nulls,
+    has_numbers,
+    models_of,
+    with_measure,
+)
 from rela.report.results import KINDS, Entry, Results
 from rela.report.tables import paper as papers
 from rela.report.tables.rows import Shown, count_layers, is_empty, layer_columns, share, text_row
@@ -149,7 +157,7 @@ def _specialised(model: Entry) -> list[tuple[Entry, str, int, int]]:
     if not has_nulls(model):
         return []
     found: dict[tuple[str, int, int], None] = {}
-    for finding in sorted(model.info.get("findings", []), key=lambda finding: -finding["strength"]):
+    for finding in findings_of_heads(model):
         if has_numbers(model.measures.get(f"{finding['kind']}.null.tag")):
             found.setdefault((finding["kind"], finding["layer"], finding["head"]))
     measure = model.measures.get("cross.null.tag")
