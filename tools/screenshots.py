@@ -49,13 +49,16 @@ def main() -> int:
             page.eval_on_selector(options.at, "element => element.scrollIntoView()")
         if options.only:
             box = page.eval_on_selector(options.only, _BOX)
-            clip = {
-                "x": box["x"] - _MARGIN,
-                "y": box["y"] - _MARGIN,
-                "width": box["width"] + 2 * _MARGIN,
-                "height": box["height"] + 2 * _MARGIN,
-            }
-            page.screenshot(path=options.picture, full_page=True, clip=clip)
+            page.screenshot(
+                path=options.picture,
+                full_page=True,
+                clip={
+                    "x": box["x"] - _MARGIN,
+                    "y": box["y"] - _MARGIN,
+                    "width": box["width"] + 2 * _MARGIN,
+                    "height": box["height"] + 2 * _MARGIN,
+                },
+            )
         else:
             page.screenshot(path=options.picture, full_page=options.height is None)
         browser.close()

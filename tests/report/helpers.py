@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 KINDS = ("encoder", "decoder", "cross")
 TAUS = ("1", "0.5", "0.25", "0.1")
-TAGS = ("<s>", "ADJ", "AUX", "DET", "NOUN", "PRON", "PUNCT", "PUNCT ,", "VERB")
+TAGS = ("⟨s⟩", "ADJ", "AUX", "DET", "NOUN", "PRON", "PUNCT", "PUNCT ,", "VERB")
 WORDS = re.findall(r"\S+", "the old dog , which the woman sees today , runs into a very small house with three doors")
 DENSE = ("softmax",)
 NEVER_NULL = (*DENSE, "sparsemax", "entmax15")

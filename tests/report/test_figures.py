@@ -84,7 +84,7 @@ def test_labels_are_in_the_svg(written: Path):
     for name, labels in {
         "figure-03-sparsity": ["rela-g", "softmax", "encoder self", "decoder self", "cross", "layer"],
         "figure-06-null-rate": ["rela-g", "targets shuffled", "always 0: softmax"],
-        "figure-07-null-heads-rela-g": ["&lt;s&gt;", "exactly 0", "null row: all weights 0"],
+        "figure-07-null-heads-rela-g": ["⟨s⟩", "exactly 0", "null row: all weights 0"],
     }.items():
         texts = re.findall(r"<!-- (.*?) -->", (written / f"{name}.svg").read_text(encoding="utf-8"), re.DOTALL)
         assert set(labels) <= set(texts), name

@@ -24,7 +24,7 @@ _RASTER: Final = 6000
 """Cells in a figure from which on they are drawn as pixels, or the SVG would be many megabytes."""
 _LONGEST: Final = 16
 """Letters of a label; longer ones end in an ellipsis."""
-BOS: Final = "<s>"
+BOS: Final = "⟨s⟩"
 
 
 @dataclass(frozen=True)
