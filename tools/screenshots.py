@@ -1,6 +1,7 @@
 """A picture of a page, as a browser shows it. Needs playwright and Chromium.
 
-usage: python tools/screenshots.py REPORT.html OUT.png [--dark] [--width W] [--height H] [--hash STATE] [--at SELECTOR]
+usage: python tools/screenshots.py REPORT.html OUT.png [--dark] [--width W] [--height H] [--hash STATE]
+       [--at SELECTOR | --only SELECTOR]
 
 Without --height the picture has the whole page. STATE is what stands behind the # of the page's address.
 """
@@ -12,6 +13,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+_MARGIN = 16
+_BOX = "element => { const { x, y, width, height } = element.getBoundingClientRect(); return { x, y, width, height }; }"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -24,7 +27,9 @@ def main() -> int:
     parser.add_argument("--width", type=int, default=1440, help="of the window")
     parser.add_argument("--height", type=int, help="of the window; without it, the whole page")
     parser.add_argument("--hash", default="", metavar="STATE", help="what stands behind the # of the address")
-    parser.add_argument("--at", metavar="SELECTOR", help="the part of the page to begin with, such as #sentences")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--only", metavar="SELECTOR", help="the part of the page that is in the picture")
+    part.add_argument("--at", metavar="SELECTOR", help="the part of the page to begin with, such as #sentences")
     options = parser.parse_args()
     browser_path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser_path is None:
@@ -42,7 +47,20 @@ def main() -> int:
         page.evaluate("async () => { await window.relaSettled?.(); }")
         if options.at:
             page.eval_on_selector(options.at, "element => element.scrollIntoView()")
-        page.screenshot(path=options.picture, full_page=options.height is None)
+        if options.only:
+            box = page.eval_on_selector(options.only, _BOX)
+            page.screenshot(
+                path=options.picture,
+                full_page=True,
+                clip={
+                    "x": box["x"] - _MARGIN,
+                    "y": box["y"] - _MARGIN,
+                    "width": box["width"] + 2 * _MARGIN,
+                    "height": box["height"] + 2 * _MARGIN,
+                },
+            )
+        else:
+            page.screenshot(path=options.picture, full_page=options.height is None)
         browser.close()
     return 0
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 KINDS = ("encoder", "decoder", "cross")
 TAUS = ("1", "0.5", "0.25", "0.1")
-TAGS = ("<s>", "ADJ", "AUX", "DET", "NOUN", "PRON", "PUNCT", "PUNCT ,", "VERB")
+TAGS = ("⟨s⟩", "ADJ", "AUX", "DET", "NOUN", "PRON", "PUNCT", "PUNCT ,", "VERB")
 WORDS = re.findall(r"\S+", "the old dog , which the woman sees today , runs into a very small house with three doors")
 DENSE = ("softmax",)
 NEVER_NULL = (*DENSE, "sparsemax", "entmax15")
@@ -34,7 +34,7 @@ def write_results(
 ) -> Path:
     """Write both files with random numbers; returns the folder. ``models`` are attentions, each with so many seeds.
 
-    ``findings`` is how many heads of a model have one.
+    ``findings`` is how many heads of a model have one; another one is about no head.
     """
     folder.mkdir(parents=True, exist_ok=True)
     generator = np.random.default_rng(seed)
@@ -153,15 +153,26 @@ def _model(
         "measures": measures,
         "findings": [
             {
-                "text": f"Layer 2 head {1 + place} of {name} fires after commas: null 2% there, 94% elsewhere.",
-                "strength": 0.9 - place / 10,
+                "text": f"Cross-attention is the sparsest kind of {name}.",
+                "strength": 0.95,
                 "kind": "cross",
-                "category": "PUNCT ,",
-                "layer": min(2, layers),
-                "head": (1 + place) % heads,
-                "sentence": 0,
-            }
-            for place in range(findings)
+                "layer": None,
+                "head": None,
+                "category": None,
+                "sentence": None,
+            },
+            *(
+                {
+                    "text": f"Layer 2 head {1 + place} of {name} fires after commas: null 2% there, 94% elsewhere.",
+                    "strength": 0.9 - place / 10,
+                    "kind": "cross",
+                    "layer": min(2, layers),
+                    "head": (1 + place) % heads,
+                    "category": "PUNCT ,",
+                    "sentence": 0,
+                }
+                for place in range(findings)
+            ),
         ],
     }
 

@@ -1,11 +1,13 @@
 """The page in a browser: it loads in silence and alone, and its parts do what they say."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.report.browser import Opened, Windows
+from tests.report.browser import Opened, Windows, make
+from tests.report.helpers import write_results
 
 from rela.report.results import load_results
 
@@ -28,6 +30,22 @@ class TestOverview:
             assert page.page.locator(".head-cell").count() == 2 * 3 * 2 * 3
             assert page.text("#notices") == ""
 
+    def test_names_of_files_not_their_folders(self, browser: Windows, tmp_path: Path):
+        folder = write_results(tmp_path, sentences=1)
+        data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        data["data"] |= {"source": "/far/away/en/test", "target": "/far/away/de/test", "tags": "/far/away/test.tags"}
+        data["data"]["gold"] |= {"sure": "/far/away/test.sure", "possible": "/far/away/test.possible"}
+        (folder / "results.json").write_text(json.dumps(data), encoding="utf-8")
+        with Opened(browser, make(folder)) as page:
+            assert page.text("#title") == "en/test → de/test"
+            assert page.page.title() == "Attention on en/test → de/test"
+            assert page.page.locator("#title").get_attribute("title") == "/far/away/en/test → /far/away/de/test"
+            assert "gold links: test.sure" in page.text("#facts")
+            assert "tags: test.tags" in page.text("#facts")
+            assert page.page.get_by_title("/far/away/test.sure, /far/away/test.possible").count() == 1
+            assert page.page.get_by_title("/far/away/test.tags").count() == 1
+            assert "away" not in page.text("header")
+
     def test_chart_tooltip_has_number_and_signature(self, browser: Windows, path: Path, folder: Path):
         with Opened(browser, path) as page:
             page.page.locator("#charts figure").nth(3).locator("svg").hover(position={"x": 45, "y": 60})
@@ -46,10 +64,37 @@ class TestOverview:
 
     def test_a_finding_leads_to_its_place(self, browser: Windows, path: Path):
         with Opened(browser, path, hash="s=4&a=0.1.0&b=1.1.0&kind=encoder") as page:
-            state = page.click(".finding")
+            state = page.click(".finding >> nth=2")
             assert (state["kind"], state["sentence"]) == ("cross", 0)
             assert state["sides"][0] == {"model": 0, "layer": 1, "head": 1}
             assert page.page.locator("#panes").is_visible()
+
+    def test_a_finding_about_no_head_leads_to_its_kind(self, browser: Windows, path: Path):
+        with Opened(browser, path, hash="s=4&a=0.2.2&b=1.1.0&kind=encoder") as page:
+            state = page.click(".finding")
+            assert (state["kind"], state["sentence"]) == ("cross", 4)
+            assert state["sides"][0] == {"model": 0, "layer": 1, "head": 2}
+
+    def test_the_first_findings_then_all(self, browser: Windows, tmp_path: Path):
+        few = make(write_results(tmp_path / "few", layers=2, heads=3, sentences=1, findings=3))
+        with Opened(browser, few) as page:
+            assert page.page.locator(".finding:visible").count() == 8
+            assert not page.page.locator("#more-findings").is_visible()
+        many = make(write_results(tmp_path / "many", layers=2, heads=3, sentences=1, findings=6))
+        with Opened(browser, many) as page:
+            shown = page.page.locator(".finding:visible")
+            assert shown.count() == 9
+            more = page.page.locator("#more-findings")
+            assert (more.inner_text(), more.get_attribute("aria-expanded")) == ("show all 14", "false")
+            shown.last.focus()
+            page.press("Tab")
+            assert page.page.evaluate("document.activeElement.id") == "more-findings"
+            page.press("Enter")
+            assert shown.count() == 14
+            assert page.page.evaluate("document.activeElement.innerText") == shown.nth(9).inner_text()
+            assert (more.inner_text(), more.get_attribute("aria-expanded")) == ("show fewer", "true")
+            page.click("#more-findings")
+            assert shown.count() == 9
 
     def test_a_click_on_a_head_shows_it(self, browser: Windows, path: Path, folder: Path):
         with Opened(browser, path) as page:

@@ -86,6 +86,24 @@ class TestLacking:
             assert page.text('[data-head="0.cross.0.0"]') == "\N{EN DASH}"
             assert len(page.settle()["panes"]) == 2
 
+    def test_heads_that_are_never_null(self, browser: Windows, tmp_path: Path):
+        folder = write_results(tmp_path, layers=1, heads=2, sentences=1)
+        data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        zeros = [[[0.0, 0.0]]] * 9
+        data["models"][1]["measures"]["cross.null.tag"]["value"] = zeros
+        data["models"][1]["measures"]["hallucinated.null.real"]["value"] = [0.0]
+        (folder / "results.json").write_text(json.dumps(data), encoding="utf-8")
+        with Opened(browser, make(folder), hash="s=0&a=0.1.0&b=1.1.0&kind=cross") as page:
+            assert "softmax layer 1 head 0: never null" in page.text("#chosen")
+            assert page.page.locator("#chosen .track-bar").count() == 9
+            page.click('[data-head="1.cross.0.1"]')
+            page.press("b")
+            page.page.locator(".pane-controls select").first.select_option("1")
+            assert page.page.locator("#chosen .track-bar").count() == 0
+            curves = page.page.locator("#charts figure", has_text="AUC of the null rate")
+            assert "rela-g" in curves.locator("svg").get_attribute("aria-label")
+            assert "softmax" not in curves.locator("svg").get_attribute("aria-label")
+
     def test_measures_of_other_commands(self, browser: Windows, tmp_path: Path):
         folder = write_results(tmp_path, sentences=1, seeds=3)
         data = json.loads((folder / "results.json").read_text(encoding="utf-8"))

@@ -84,7 +84,7 @@ def test_labels_are_in_the_svg(written: Path):
     for name, labels in {
         "figure-03-sparsity": ["rela-g", "softmax", "encoder self", "decoder self", "cross", "layer"],
         "figure-06-null-rate": ["rela-g", "targets shuffled", "always 0: softmax"],
-        "figure-07-null-heads-rela-g": ["&lt;s&gt;", "exactly 0", "null row: all weights 0"],
+        "figure-07-null-heads-rela-g": ["⟨s⟩", "exactly 0", "null row: all weights 0"],
     }.items():
         texts = re.findall(r"<!-- (.*?) -->", (written / f"{name}.svg").read_text(encoding="utf-8"), re.DOTALL)
         assert set(labels) <= set(texts), name
@@ -273,9 +273,9 @@ def test_numbers_that_are_not_there(tmp_path: Path):
 
 
 def test_words_with_dollars_and_of_other_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tests.report.helpers.WORDS", ["$a_1$", "\\frac", "x^2", "\U0001f9ff", "&<>", "{"])
+    words = ["$a_1$", "\\frac", "x^2", "\U0001f9ff", "&<>", "{"]
     monkeypatch.setattr("rela.report.figures.style._FONTS", ["DejaVu Sans"])
-    results = load_results(write_results(tmp_path, layers=1, heads=1, sentences=1, words=6))
+    results = load_results(write_results(tmp_path, layers=1, heads=1, sentences=1, words=6, vocabulary=words))
     report = write_figures(results, tmp_path / "figures")
     text = (tmp_path / "figures" / "figure-07-null-heads-rela-g.svg").read_text(encoding="utf-8")
     assert "<!-- $a_1 -->" in text

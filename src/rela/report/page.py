@@ -103,6 +103,7 @@ def _describe(results: Results, title: str | None) -> dict[str, Any]:
         "version": __version__,
         "title": title,
         "data": results.data,
+        "names": _file_names(results.data),
         "models": [_describe_entry(entry) for entry in results.models],
         "groups": [_describe_group(entry, names) for entry in results.groups],
         "examples": None,
@@ -179,8 +180,21 @@ def _rounded(value: Any) -> Any:
 
 
 def _default_title(results: Results) -> str:
-    names = [str(results.data[side]) for side in ("source", "target") if results.data.get(side)]
-    return f"Attention on {' → '.join(names)}" if names else "Attention"
+    names = _file_names(results.data)
+    sides = [names[side] for side in ("source", "target") if side in names]
+    return f"Attention on {' → '.join(sides)}" if sides else "Attention"
+
+
+def _file_names(data: dict[str, Any]) -> dict[str, str]:
+    """The files without their folders; source and target with as much of them as tells the two apart."""
+    gold = data.get("gold") or {}
+    paths = {**{name: data.get(name) for name in ("source", "target", "tags")}, "gold": gold.get("sure")}
+    parts = {name: re.split(r"[/\\]", str(path)) for name, path in paths.items() if path}
+    last = dict.fromkeys(parts, 1)
+    if "source" in parts and "target" in parts and parts["source"] != parts["target"]:
+        while parts["source"][-last["source"] :] == parts["target"][-last["target"] :]:
+            last |= {name: last[name] + 1 for name in ("source", "target")}
+    return {name: "/".join(found[-last[name] :]) or str(paths[name]) for name, found in parts.items()}
 
 
 def _asset(name: str) -> str:

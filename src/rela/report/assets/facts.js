@@ -1,28 +1,29 @@
 // The head of the page: what was analysed, which models, and what was found.
 
+// Texts, and the paths of files whose names are in them.
 function describeData() {
-  const data = DATA.data;
+  const { data, names } = DATA;
+  const { gold } = data;
   const skipped = Object.entries(data.skipped ?? {}).filter(([, number]) => number);
   const facts = [
-    isNumber(data.pairs) && plural(data.pairs, "sentence pair"),
-    isNumber(data.source_pieces) && `${count(data.source_pieces)} + ${count(data.target_pieces)} pieces`,
-    data.source_language && data.target_language && `${data.source_language} → ${data.target_language}`,
-    data.gold ? `gold links: ${data.gold.sure ?? data.gold.name ?? "yes"}` : "no gold links",
-    data.tags ? `tags: ${data.tags}` : null,
-    skipped.length && `skipped: ${skipped.map(([reason, number]) => `${count(number)} ${reason}`).join(", ")}`,
+    [isNumber(data.pairs) && plural(data.pairs, "sentence pair")],
+    [isNumber(data.source_pieces) && `${count(data.source_pieces)} + ${count(data.target_pieces)} pieces`],
+    [data.source_language && data.target_language && `${data.source_language} → ${data.target_language}`],
+    gold ? [`gold links: ${names.gold ?? gold.name ?? "yes"}`, gold.sure, gold.possible] : ["no gold links"],
+    [names.tags && `tags: ${names.tags}`, data.tags],
+    [skipped.length && `skipped: ${skipped.map(([reason, number]) => `${count(number)} ${reason}`).join(", ")}`],
   ];
-  return facts.filter(Boolean);
+  return facts.filter(([text]) => text);
 }
 
 function renderHeader() {
-  const { source, target } = DATA.data;
-  const title = DATA.title ?? (source && target ? [
-    bdi(source),
-    el("span", { class: "arrow" }, " → "),
-    bdi(target),
-  ] : "Attention");
-  find("#title").replaceChildren(...[title].flat());
-  find("#facts").replaceChildren(...describeData().map((fact) => el("li", {}, bdi(fact))));
+  const { data, names } = DATA;
+  const isNamed = !DATA.title && names.source && names.target;
+  const sides = [bdi(names.source), el("span", { class: "arrow" }, " → "), bdi(names.target)];
+  find("#title").replaceChildren(...(isNamed ? sides : [DATA.title ?? "Attention"]));
+  if (isNamed) find("#title").title = `${data.source} → ${data.target}`;
+  find("#facts").replaceChildren(...describeData().map(([text, ...paths]) =>
+    el("li", { title: paths.filter(Boolean).join(", ") || false }, bdi(text))));
   find("#version").textContent = `rela ${DATA.version}`;
 }
 
@@ -49,7 +50,7 @@ const MODEL_COLUMNS = [
     name: "cost",
     text: (model) => (isNumber(model.cost?.ratio) ? `${decimal(model.cost.ratio)}×` : NOTHING),
     how: (model) => model.cost?.signature,
-    what: "operations, relative to softmax",
+    what: "time of the analysis, relative to forced decoding without it",
   },
   {
     name: "cross sparsity",
@@ -159,21 +160,33 @@ const isDense = (model) => (overHeads(model, "cross.sparsity") ?? 1) < 0.1;
 
 // ---------------------------------------------------------------- findings
 
+const FIRST_FINDINGS = 9;
+
+function findingItem(finding, go) {
+  const strength = el("span", { class: "strength", title: `strength ${decimal(finding.strength)}` });
+  strength.style.setProperty("--share", clamp(finding.strength ?? 0, 0, 1));
+  const who = el("span", { class: "who" }, legendMark(entryOf(finding.model)), bdi(finding.model.name));
+  const text = el("span", {}, MODELS.length > 1 && who, bdi(finding.text));
+  return el("li", {}, el("button", { type: "button", class: "finding", onclick: () => go(finding) }, strength, text));
+}
+
 function renderFindings(go) {
   const found = MODELS.flatMap((model) => (model.findings ?? []).map((finding) => ({ ...finding, model })));
   found.sort((one, other) => (other.strength ?? 0) - (one.strength ?? 0));
   find("#findings").hidden = !found.length;
-  const several = MODELS.length > 1;
-  const items = found.map((finding) => {
-    const strength = el("span", { class: "strength", title: `strength ${decimal(finding.strength)}` });
-    strength.style.setProperty("--share", clamp(finding.strength ?? 0, 0, 1));
-    return el("li", {}, el("button", { type: "button", class: "finding", onclick: () => go(finding) }, strength,
-      el(
-        "span",
-        {},
-        several && el("span", { class: "who" }, legendMark(entryOf(finding.model)), bdi(finding.model.name)),
-        bdi(finding.text),
-      )));
-  });
+  const items = found.map((finding) => findingItem(finding, go));
   find("#findings-list").replaceChildren(...items);
+  const more = find("#more-findings");
+  const show = (all) => {
+    items.slice(FIRST_FINDINGS).forEach((item) => { item.hidden = !all; });
+    more.setAttribute("aria-expanded", String(all));
+    more.textContent = all ? "show fewer" : `show all ${found.length}`;
+  };
+  show(false);
+  more.hidden = found.length <= FIRST_FINDINGS;
+  more.addEventListener("click", () => {
+    const all = more.getAttribute("aria-expanded") === "false";
+    show(all);
+    if (all) find("button", items[FIRST_FINDINGS]).focus();
+  });
 }

@@ -156,20 +156,30 @@ function numbersOf() {
 }
 
 function tagBars() {
-  const sets = headSets("null.tag", (measure, side) => measure.value.map((tag) => tag[side.layer]?.[side.head]));
-  if (!sets.length) return null;
+  const found = headSets("null.tag", (measure, side) => measure.value.map((tag) => tag[side.layer]?.[side.head]));
+  if (!found.length) return null;
+  const sets = found.filter((set) => set.values.some((value) => value > 0));
+  const never = found.filter((set) => !sets.includes(set)).map((set) => `${set.name}: never null`);
+  const caption = el(
+    "figcaption",
+    {},
+    "Null rate after a word, by its tag",
+    el("span", { class: "quiet" }, [sets.length && "and how often", ...never].filter(Boolean).join("; ")),
+  );
+  if (!sets.length) return el("figure", { class: "chart" }, caption);
   const tags = sets[0].measure.labels.tag ?? [];
-  const counts = measureOf(modelOf(shownSides()[0]), `${state.kind}.null.tag.count`)?.value ?? [];
-  const rows = tags.map((tag, place) => ({
+  const counts = measureOf(modelOf(shownSides()[0]), `${state.kind}.null.tag.count`);
+  const countOf = (tag) => valueAt(counts, (counts?.labels.tag ?? []).indexOf(tag));
+  const rows = tags.map((tag) => ({
     label: tag,
-    note: isNumber(counts[place]) ? count(counts[place]) : "",
+    note: isNumber(countOf(tag)) ? count(countOf(tag)) : "",
     values: sets.map((set) => set.values[(set.measure.labels.tag ?? []).indexOf(tag)] ?? null),
   }));
   rows.sort((one, other) => (one.values[0] ?? 2) - (other.values[0] ?? 2));
   return el(
     "figure",
     { class: "chart" },
-    el("figcaption", {}, "Null rate after a word, by its tag", el("span", { class: "quiet" }, "and how often")),
+    caption,
     rowBars({ title: "null rate by tag", rows, sets, format: percent }),
   );
 }

@@ -64,7 +64,7 @@ function kindRow(title, statistic, note, options) {
 function aucChart() {
   const paths = ENTRIES.flatMap((entry, series) => {
     const [null_, auc] = ["hallucinated.null.real", "hallucinated.auc"].map((name) => measureOf(entry, name));
-    if (!null_ || !auc) return [];
+    if (!null_ || !auc || !null_.value.some((value) => value > 0)) return []; // without nulls it is 0.5 anyway
     const points = auc.value.map((value, layer) => [
       null_.value[layer],
       value,

@@ -103,8 +103,10 @@ const revealViewer = () => {
 function goToFinding(finding) {
   const model = MODELS.indexOf(finding.model);
   const sentence = SENTENCE_BY_ID.has(finding.sentence) ? finding.sentence : state.sentence;
-  const side = { model, layer: (finding.layer ?? 1) - 1, head: finding.head ?? 0 };
   const taken = state.compare && state.sides[1].model === model && state.sides[0].model !== model ? 1 : 0;
+  const { layer, head } = state.sides[taken];
+  const isOfHead = isNumber(finding.layer) && isNumber(finding.head);
+  const side = isOfHead ? { model, layer: finding.layer - 1, head: finding.head } : { model, layer, head };
   update({
     kind: finding.kind ?? state.kind,
     sentence,

@@ -22,7 +22,7 @@ _MOST_PIECES: Final = 40
 
 @dataclass(frozen=True)
 class Case:
-    """A model whose heads are shown, its place in the file of examples, and its findings, the strongest first."""
+    """A model whose heads are shown, its place in the file of examples, and the findings about its heads."""
 
     name: str
     model: Entry
@@ -121,7 +121,7 @@ def draw_quality(case: Case) -> Figure:
 
 
 def _specialised(case: Case) -> list[dict[str, Any]]:
-    """The findings of different heads, all of the kind that the strongest one is about."""
+    """The findings of different heads, all of the kind that the first one is about."""
     found: dict[tuple[int, int], dict[str, Any]] = {}
     for finding in case.findings:
         kind = case.findings[0]["kind"]
