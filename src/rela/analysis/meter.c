@@ -430,8 +430,8 @@ static void between_units(const call_t *c, scratch_t *s, int64_t b, double *head
     for (int64_t u = rows->units[b]; u < rows->units[b + 1]; u++) {
         const int64_t *first = rows->pieces + rows->starts[u], *end = rows->pieces + rows->starts[u + 1];
         const int64_t size = c->is_causal ? u - rows->units[b] + 1 : columns->units[b + 1] - columns->units[b];
-        const int64_t num_seen = c->is_causal ? *first + 1 : c->key_lengths[b];
-        const int is_row_of_pieces = end - first == 1 && size == num_seen && size <= s->num_alone;
+        /* The last key is a unit of its own. So if all units that are seen have one piece each, all keys are among them. */
+        const int is_row_of_pieces = end - first == 1 && size <= s->num_alone;
         const int64_t q = is_row_of_pieces ? *first : c->num_queries;
         if (!is_row_of_pieces) {
             merge_rows(c, s, b, first, end);
