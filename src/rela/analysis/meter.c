@@ -118,8 +118,9 @@ typedef struct {
     int64_t padded; /* room for a row */
     float *unit_rows;
     const float **rows; /* of all heads */
-    /* Of all heads, one after the other, the weights that are not 0: their places, themselves, their logarithms; those of
-       head h are from ends[h] to ends[h + 1]. For each of them and each tau its exponential, and that times the power. */
+    /* Of all heads, one after the other, the weights that are not 0: their places, themselves, their logarithms; those
+       of head h are from ends[h] to ends[h + 1]. For each of them and each tau its exponential, and that times the
+       power. */
     int32_t *places;
     int64_t *ends;
     float *kept, *logs, *exponentials, *products;
@@ -204,8 +205,8 @@ static void keep_nonzero(const call_t *c, scratch_t *s, int64_t size, float scal
     }
 }
 
-/* For the weights from `start` to `end` and every tau e to the power of weight ** tau - shift, and that times the exponent.
-   Negative weights keep their sign. A few more may be written behind the end. */
+/* For the weights from `start` to `end` and every tau e to the power of weight ** tau - shift, and that times the
+   exponent. Negative weights keep their sign. A few more may be written behind the end. */
 static void raise(const call_t *c, scratch_t *s, int64_t start, int64_t end, quad shift) {
     const vec zero = {0};
     vec taus, shifts;
@@ -337,7 +338,7 @@ static float measure_heads(const call_t *c, scratch_t *s, int64_t size, double *
     return entropies;
 }
 
-/* The rows of all heads of the query q, of `size` places, times `scale`. With `head`, the statistics of each head too. */
+/* The rows of all heads of the query q, of `size` places, times `scale`; with `head`, each head's statistics too. */
 static void measure(const call_t *c, scratch_t *s, int64_t q, int64_t size, float scale, double *head) {
     keep_nonzero(c, s, size, scale);
     for (int64_t h = 0; h < c->num_heads; h++) s->counts[q * c->num_heads + h] = (int32_t)(s->ends[h + 1] - s->ends[h]);
@@ -403,8 +404,9 @@ static void list_units(const call_t *c, scratch_t *s, int64_t b) {
             s->first[u->pieces[k]] = (int32_t)entry;
         }
     const int64_t num_units = u->units[b + 1] - u->units[b], *starts = u->starts + u->units[b];
-    for (s->num_alone = 0; s->num_alone < num_units; s->num_alone++)
-        if (starts[s->num_alone + 1] - starts[s->num_alone] != 1 || u->pieces[start + s->num_alone] != s->num_alone) break;
+    int64_t i = 0;
+    while (i < num_units && starts[i + 1] - starts[i] == 1 && u->pieces[start + i] == i) i++;
+    s->num_alone = i;
 }
 
 /* The rows of all heads between units: sums over the queries first .. end. */
@@ -430,7 +432,7 @@ static void between_units(const call_t *c, scratch_t *s, int64_t b, double *head
     for (int64_t u = rows->units[b]; u < rows->units[b + 1]; u++) {
         const int64_t *first = rows->pieces + rows->starts[u], *end = rows->pieces + rows->starts[u + 1];
         const int64_t size = c->is_causal ? u - rows->units[b] + 1 : columns->units[b + 1] - columns->units[b];
-        /* The last key is a unit of its own. So if all units that are seen have one piece each, all keys are among them. */
+        /* The last key is a unit of its own: if all units that are seen have one piece each, no key is left out. */
         const int is_row_of_pieces = end - first == 1 && size <= s->num_alone;
         const int64_t q = is_row_of_pieces ? *first : c->num_queries;
         if (!is_row_of_pieces) {
