@@ -9,6 +9,7 @@ import sys
 import tomllib
 import types
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,19 @@ class TestAttach:
     def test_refuses_a_name_twice(self):
         with pytest.raises(ValueError, match=r"exports \['maps'\] both"):
             attach("rela.attention", {"maps": "rela.attention._maps"}, submodules=("maps",))
+
+
+def test_the_wheel_has_the_c_sources():
+    """They are compiled at first use. The wheel takes all of the package, if nothing is excluded or ignored by git."""
+    wheel = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["packages"] == ["src/rela"]
+    assert not wheel.keys() & {"include", "exclude", "only-include"}
+    assert not PYPROJECT["tool"]["hatch"]["build"].keys() & {"include", "exclude", "only-include"}
+    sources = sorted((ROOT / "src" / "rela").rglob("*.c"))
+    assert [path.name for path in sources] == ["meter.c", "native.c"]
+    patterns = [line for line in (ROOT / ".gitignore").read_text(encoding="utf-8").split() if not line.startswith("#")]
+    inside = [part for path in sources for part in path.relative_to(ROOT).parts]
+    assert not [(part, pattern) for part in inside for pattern in patterns if fnmatch(part, pattern.strip("/"))]
 
 
 def test_installed_version_is_the_one_in_the_source():

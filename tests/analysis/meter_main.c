@@ -48,7 +48,7 @@ static float draw_weight(int style) {
     return draw(0, 3) == 0 ? 0 : style == 0 ? x : style == 1 ? (draw(0, 1) ? x : -x) * 1e4f : x * 1e-40f;
 }
 
-/* Words of neighbouring pieces, of which one may be in two words, or every one in several; and one unit of one piece. */
+/* Words of neighbouring pieces, of which one may be in two words, or every one in several; the last is of one piece. */
 static units_t draw_units(int64_t batch, const int64_t *lengths) {
     int64_t *units = malloc(sizeof(int64_t) * (size_t)(batch + 1)), num_units = 0, num_pieces = 0;
     int64_t *starts = malloc(sizeof(int64_t) * 10000), *pieces = malloc(sizeof(int64_t) * 10000);
@@ -56,12 +56,13 @@ static units_t draw_units(int64_t batch, const int64_t *lengths) {
     for (int64_t b = 0; b < batch; b++) {
         const int64_t longest = draw(1, 4), copies = draw(0, 3) == 0 ? 3 : 1, straddles = draw(0, 1);
         for (int64_t first = 0; first < lengths[b];) {
-            const int64_t limit = first + draw(1, longest), last = limit < lengths[b] ? limit : lengths[b];
-            for (int64_t copy = 0; copy < copies; copy++) {
+            const int64_t limit = first + draw(1, longest), end = lengths[b] - 1;
+            const int64_t last = first == end ? first + 1 : limit < end ? limit : end;
+            for (int64_t copy = 0; copy < (first == end ? 1 : copies); copy++) {
                 for (int64_t piece = first; piece < last; piece++) pieces[num_pieces++] = piece;
                 starts[++num_units] = num_pieces;
             }
-            first = straddles && last - first > 1 && last < lengths[b] ? last - 1 : last;
+            first = straddles && last - first > 1 && last < end ? last - 1 : last;
         }
         units[b + 1] = num_units;
     }
@@ -84,10 +85,14 @@ static int run_case(void) {
     int64_t queries[3], keys[3];
     for (int64_t b = 0; b < batch; b++) keys[b] = draw(1, 40), queries[b] = causal ? keys[b] : draw(1, 40);
     int64_t num_keys = 0, num_queries = 0;
-    for (int64_t b = 0; b < batch; b++) num_keys = larger_of(num_keys, keys[b]), num_queries = larger_of(num_queries, queries[b]);
+    for (int64_t b = 0; b < batch; b++) {
+        num_keys = larger_of(num_keys, keys[b]);
+        num_queries = larger_of(num_queries, queries[b]);
+    }
     keys[batch - 1] = num_keys, queries[batch - 1] = num_queries; /* its last weight is the last before the guard */
 
-    const int64_t stride = num_keys + draw(0, 1) * 3, head_stride = stride * num_queries, batch_stride = head_stride * heads;
+    const int64_t stride = num_keys + draw(0, 1) * 3, head_stride = stride * num_queries;
+    const int64_t batch_stride = head_stride * heads;
     const size_t bytes = sizeof(float) * (size_t)(batch_stride * batch - (stride - num_keys));
     float *weights = guarded(bytes);
     const int style = (int)draw(0, 2);

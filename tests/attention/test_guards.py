@@ -141,6 +141,23 @@ def test_a_broken_library_in_the_cache_is_built_again(tmp_path: Path, monkeypatc
     assert build.load.__wrapped__().library is not None
 
 
+@pytest.mark.skipif(find_compiler() is None, reason="no C compiler on this machine")
+def test_another_source_is_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CC", raising=False)
+    source = tmp_path / "seven.c"
+    source.write_text("int seven(void) { return 7; }\n")
+    library = build.load.__wrapped__(source).library
+    assert library is not None
+    assert library.seven() == 7
+    (built,) = (tmp_path / "cache" / "kernels").iterdir()
+    assert built.name.startswith("seven-")
+    source.write_text("int seven(void) { return 8; }\n")  # another text is another library, too
+    changed = build.load.__wrapped__(source).library
+    assert changed is not None
+    assert changed.seven() == 8
+
+
 def test_a_compiler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler -m64")
     built = build.load.__wrapped__()

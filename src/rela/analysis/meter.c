@@ -118,14 +118,20 @@ typedef struct {
     int64_t padded; /* room for a row */
     float *unit_rows;
     const float **rows; /* of all heads */
-    /* Of all heads, one after the other, the weights that are not 0: their places, themselves, their logarithms; those of
-       head h are from ends[h] to ends[h + 1]. For each of them and each tau its exponential, and that times the power. */
+    /* Of all heads, one after the other, the weights that are not 0: their places, themselves, their logarithms; those
+       of head h are from ends[h] to ends[h + 1]. For each of them and each tau its exponential, and that times the
+       power. */
     int32_t *places;
     int64_t *ends;
     float *kept, *logs, *exponentials, *products;
     float *sums;                  /* for each place: of all heads' weights, or for each tau of their distributions */
     float *totals, *masses;       /* of each head; that of each tau, and that of all weights */
     int32_t *first, *next, *unit; /* the units of each piece, as lists of entries that count from 1; 0 ends one */
+    int64_t num_alone;            /* so many of the first keys are units of one piece */
+    /* Of each query between pieces, and behind them of one between units: how many weights of each head are not 0, and
+       the diversity. */
+    int32_t *counts;
+    float *diversities;
 } scratch_t;
 
 static int make_scratch(scratch_t *s, const call_t *c) {
@@ -137,8 +143,9 @@ static int make_scratch(scratch_t *s, const call_t *c) {
     }
     const int64_t heads = c->num_heads, padded = whole_vectors(longest), all = padded * heads;
     s->padded = padded;
-    s->unit_rows = calloc(1, sizeof(float) * (size_t)(all * (3 + 2 * TAUS) + padded * TAUS + whole_vectors(heads) * (TAUS + 1)));
-    s->places = malloc(sizeof(int32_t) * (size_t)(all + padded + 2 * (entries + 1)));
+    const int64_t for_rows = all * (3 + 2 * TAUS) + padded * TAUS, for_heads = whole_vectors(heads) * (TAUS + 1);
+    s->unit_rows = calloc(1, sizeof(float) * (size_t)(for_rows + for_heads + (c->num_queries + 1) * TAUS));
+    s->places = malloc(sizeof(int32_t) * (size_t)(all + padded + 2 * (entries + 1) + (c->num_queries + 1) * heads));
     s->ends = malloc(sizeof(int64_t) * (size_t)(heads + 1));
     s->rows = malloc(sizeof(float *) * (size_t)heads);
     s->kept = s->unit_rows + all;
@@ -148,9 +155,11 @@ static int make_scratch(scratch_t *s, const call_t *c) {
     s->sums = s->products + all * TAUS;
     s->totals = s->sums + padded * TAUS;
     s->masses = s->totals + whole_vectors(heads) * TAUS;
+    s->diversities = s->masses + whole_vectors(heads);
     s->first = s->places + all;
     s->next = s->first + padded;
     s->unit = s->next + entries + 1;
+    s->counts = s->unit + entries + 1;
     return !s->unit_rows || !s->places || !s->ends || !s->rows;
 }
 
@@ -196,8 +205,8 @@ static void keep_nonzero(const call_t *c, scratch_t *s, int64_t size, float scal
     }
 }
 
-/* For the weights from `start` to `end` and every tau e to the power of weight ** tau - shift, and that times the exponent.
-   Negative weights keep their sign. A few more may be written behind the end. */
+/* For the weights from `start` to `end` and every tau e to the power of weight ** tau - shift, and that times the
+   exponent. Negative weights keep their sign. A few more may be written behind the end. */
 static void raise(const call_t *c, scratch_t *s, int64_t start, int64_t end, quad shift) {
     const vec zero = {0};
     vec taus, shifts;
@@ -226,7 +235,7 @@ static quad log_totals(const call_t *c, scratch_t *s) {
 }
 
 /* The diversity of distributions softmax(weight ** tau) over `size` places. */
-static void soften(const call_t *c, scratch_t *s, int64_t size, double *diversity) {
+static void soften(const call_t *c, scratch_t *s, int64_t size, float *diversity) {
     const int64_t heads = c->num_heads, n = s->ends[heads];
     const float share = 1.0f / (float)heads;
     float greatest = 0;
@@ -277,11 +286,11 @@ static void soften(const call_t *c, scratch_t *s, int64_t size, double *diversit
     }
     const float of_nulls = nulls ? -(float)nulls * share * logf((float)nulls * share) : 0;
     const quad found = fold(outer) + of_nulls - (log_totals(c, s) - powers) * share;
-    for (int i = 0; i < TAUS; i++) diversity[i] += above_zero(found[i]);
+    for (int i = 0; i < TAUS; i++) diversity[i] = above_zero(found[i]);
 }
 
 /* The diversity of heads whose weights are distributions, with the sum of their entropies. */
-static void compare(const call_t *c, scratch_t *s, int64_t size, float entropies, double *diversity) {
+static void compare(const call_t *c, scratch_t *s, int64_t size, float entropies, float *diversity) {
     const float share = 1.0f / (float)c->num_heads;
     vec outer = {0};
     memset(s->sums, 0, sizeof(float) * (size_t)whole_vectors(size));
@@ -290,7 +299,7 @@ static void compare(const call_t *c, scratch_t *s, int64_t size, float entropies
         const vec p = at(s->sums, j);
         outer -= p * log_of(larger(p, splat(LEAST)));
     }
-    diversity[0] += above_zero(sum_of(fold(outer)) - entropies * share);
+    diversity[0] = above_zero(sum_of(fold(outer)) - entropies * share);
 }
 
 /* The entropy of a row of next to no mass. */
@@ -329,14 +338,15 @@ static float measure_heads(const call_t *c, scratch_t *s, int64_t size, double *
     return entropies;
 }
 
-/* The rows of all heads of one query, of `size` places, times `scale`. With `head`, the statistics of each head too. */
-static void measure(const call_t *c, scratch_t *s, int64_t size, float scale, double *diversity, double *head) {
+/* The rows of all heads of the query q, of `size` places, times `scale`; with `head`, each head's statistics too. */
+static void measure(const call_t *c, scratch_t *s, int64_t q, int64_t size, float scale, double *head) {
     keep_nonzero(c, s, size, scale);
+    for (int64_t h = 0; h < c->num_heads; h++) s->counts[q * c->num_heads + h] = (int32_t)(s->ends[h + 1] - s->ends[h]);
     const float entropies = head || !c->taus ? measure_heads(c, s, size, head) : 0;
     if (c->taus)
-        soften(c, s, size, diversity);
+        soften(c, s, size, s->diversities + q * TAUS);
     else
-        compare(c, s, size, entropies, diversity);
+        compare(c, s, size, entropies, s->diversities + q * TAUS);
 }
 
 /* How many places have a weight of any head. */
@@ -348,6 +358,10 @@ static int64_t count_any(const call_t *c, scratch_t *s, int64_t size) {
     return count;
 }
 
+static void add_diversity(const call_t *c, const scratch_t *s, int64_t q, double *diversity) {
+    for (int i = 0; i < (c->taus ? TAUS : 1); i++) diversity[i] += s->diversities[q * TAUS + i];
+}
+
 static void between_pieces(const call_t *c, scratch_t *s, int64_t b, double *head, double *layer, double *distances,
                            double *diversity) {
     const float *weights = c->weights + b * c->batch_stride;
@@ -355,7 +369,8 @@ static void between_pieces(const call_t *c, scratch_t *s, int64_t b, double *hea
     for (int64_t q = 0; q < c->query_lengths[b]; q++) {
         const int64_t size = c->is_causal ? q + 1 : c->key_lengths[b];
         for (int64_t h = 0; h < c->num_heads; h++) s->rows[h] = weights + h * c->head_stride + q * c->row_stride;
-        measure(c, s, size, 1, diversity, head);
+        measure(c, s, q, size, 1, head);
+        add_diversity(c, s, q, diversity);
         for (int64_t h = 0; h < c->num_heads; h++) {
             const int64_t start = s->ends[h], end = s->ends[h + 1];
             double *to = distances + h * (2 * far + 1);
@@ -375,7 +390,8 @@ static void between_pieces(const call_t *c, scratch_t *s, int64_t b, double *hea
     }
 }
 
-/* For each key the list of its units: nearly always one, but a piece may straddle two words. */
+/* For each key the list of its units: nearly always one, but a piece may straddle two words. And how many keys from the
+   first on are one unit each. */
 static void list_units(const call_t *c, scratch_t *s, int64_t b) {
     const units_t *u = &c->key_units;
     const int64_t start = u->starts[u->units[b]];
@@ -387,32 +403,47 @@ static void list_units(const call_t *c, scratch_t *s, int64_t b) {
             s->next[entry] = s->first[u->pieces[k]];
             s->first[u->pieces[k]] = (int32_t)entry;
         }
+    const int64_t num_units = u->units[b + 1] - u->units[b], *starts = u->starts + u->units[b];
+    int64_t i = 0;
+    while (i < num_units && starts[i + 1] - starts[i] == 1 && u->pieces[start + i] == i) i++;
+    s->num_alone = i;
+}
+
+/* The rows of all heads between units: sums over the queries first .. end. */
+static void merge_rows(const call_t *c, scratch_t *s, int64_t b, const int64_t *first, const int64_t *end) {
+    const int64_t num_columns = c->key_units.units[b + 1] - c->key_units.units[b];
+    for (int64_t h = 0; h < c->num_heads; h++) {
+        float *row = s->unit_rows + h * s->padded;
+        memset(row, 0, sizeof(float) * (size_t)num_columns);
+        for (const int64_t *q = first; q < end; q++) {
+            const float *from = c->weights + b * c->batch_stride + h * c->head_stride + *q * c->row_stride;
+            const int64_t num_seen = c->is_causal ? *q + 1 : c->key_lengths[b];
+            for (int64_t j = 0; j < num_seen; j++)
+                if (from[j] != 0)
+                    for (int32_t e = s->first[j]; e; e = s->next[e]) row[s->unit[e]] += from[j];
+        }
+        s->rows[h] = row;
+    }
 }
 
 static void between_units(const call_t *c, scratch_t *s, int64_t b, double *head, double *layer, double *diversity) {
-    const float *weights = c->weights + b * c->batch_stride;
     const units_t *rows = &c->query_units, *columns = &c->key_units;
-    const int64_t num_columns = columns->units[b + 1] - columns->units[b];
     list_units(c, s, b);
     for (int64_t u = rows->units[b]; u < rows->units[b + 1]; u++) {
-        const int64_t first = rows->starts[u], end = rows->starts[u + 1];
-        const int64_t size = c->is_causal ? u - rows->units[b] + 1 : num_columns;
-        for (int64_t h = 0; h < c->num_heads; h++) {
-            float *row = s->unit_rows + h * s->padded;
-            memset(row, 0, sizeof(float) * (size_t)num_columns);
-            for (int64_t p = first; p < end; p++) {
-                const int64_t q = rows->pieces[p], num_seen = c->is_causal ? q + 1 : c->key_lengths[b];
-                const float *from = weights + h * c->head_stride + q * c->row_stride;
-                for (int64_t j = 0; j < num_seen; j++)
-                    if (from[j] != 0)
-                        for (int32_t e = s->first[j]; e; e = s->next[e]) row[s->unit[e]] += from[j];
-            }
-            s->rows[h] = row;
+        const int64_t *first = rows->pieces + rows->starts[u], *end = rows->pieces + rows->starts[u + 1];
+        const int64_t size = c->is_causal ? u - rows->units[b] + 1 : columns->units[b + 1] - columns->units[b];
+        /* The last key is a unit of its own: if all units that are seen have one piece each, no key is left out. */
+        const int is_row_of_pieces = end - first == 1 && size <= s->num_alone;
+        const int64_t q = is_row_of_pieces ? *first : c->num_queries;
+        if (!is_row_of_pieces) {
+            merge_rows(c, s, b, first, end);
+            measure(c, s, q, size, 1.0f / (float)(end - first), NULL);
         }
-        measure(c, s, size, 1.0f / (float)(end - first), diversity, NULL);
+        add_diversity(c, s, q, diversity);
         for (int64_t h = 0; h < c->num_heads; h++) {
-            head[h * BY_HEAD + UNIT_NONZERO] += (double)(s->ends[h + 1] - s->ends[h]);
-            head[h * BY_HEAD + UNIT_NUL] += s->ends[h + 1] == s->ends[h];
+            const int32_t count = s->counts[q * c->num_heads + h];
+            head[h * BY_HEAD + UNIT_NONZERO] += count;
+            head[h * BY_HEAD + UNIT_NUL] += count == 0;
         }
         layer[UNIT_PLACES] += (double)size;
         layer[UNIT_ROWS] += 1;
