@@ -75,7 +75,7 @@ class TestResume:
         partial = (tmp_path / "out.partial").read_bytes()
         code, _, err = call("-o", "out", stdin="a cat\n")
         assert code == 0
-        assert "out.partial has lines of a translation that was cut off; they are kept as out.partial.old" in err
+        assert "out.partial has lines of an output that was cut off; they are kept as out.partial.old" in err
         assert (tmp_path / "out").read_text().count("\n") == 1
         assert names(tmp_path) == ["out", "out.partial.old"]
         assert (tmp_path / "out.partial.old").read_bytes() == partial

@@ -197,7 +197,7 @@ class PartialFile:
         self._pending.clear()
 
     def how_to_go_on(self) -> str:
-        """For people whose translation was cut off."""
+        """For people whose output was cut off."""
         if not self._num_done:
             return f"not one window of {self._window:,} lines was done, so the same command begins anew"
         lines = self._num_done * self._window
@@ -238,7 +238,7 @@ class PartialFile:
         if self._is_begun():
             old = self._partial.with_name(f"{self._partial.name}.old")
             shutil.copyfile(self._partial, old)
-            warn(f"{self._partial} has lines of a translation that was cut off; they are kept as {old.name}")
+            warn(f"{self._partial} has lines of an output that was cut off; they are kept as {old.name}")
             self._file.truncate(0)
 
     def _is_made_by(self, recipe: Recipe) -> bool:
