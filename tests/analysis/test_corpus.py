@@ -3,7 +3,7 @@
 import gzip
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,37 +112,58 @@ def test_wording(tmp_path: Path):
     assert [item.pair.target.words for item in items] == [item.target.split() for item in items]
 
 
-class Named:
+class Upper:
     name = "upper-1"
 
-    def __call__(self, words: object, /) -> list[str]:
-        return [str(word).upper() for word in words]  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
+    def __call__(self, words: Sequence[str], /) -> list[str]:
+        return [word.upper() for word in words]
 
 
 def test_a_tagger(tmp_path: Path):
-    corpus = replace(write_corpus(tmp_path, 5), tags=Named())
+    corpus = replace(write_corpus(tmp_path, 5), tags=Upper())
     assert corpus.tags_name == "upper-1"
     assert all(item.tags == [word.upper() for word in item.pair.target.words] for item in corpus.read(tokenizers()))
     assert "tags" not in corpus.files
 
 
+Change = Callable[[list[str]], list[str]]
+
+UNFIT: dict[str, tuple[str, Change, str]] = {
+    "too few links": ("test.sure", lambda lines: lines[:-1], "expected as many lines as in"),
+    "too many links": ("test.possible", lambda lines: [*lines, ""], "expected as many lines as in"),
+    "a link outside": (
+        "test.sure",
+        lambda lines: ["0-99", *lines[1:]],
+        r"test.sure, line 1: expected links of \d+ source",
+    ),
+    "too few tag lines": ("test.tags.de", lambda lines: lines[:-1], r"got none for line 6: the file has 5 lines"),
+    "too many tag lines": (
+        "test.tags.de",
+        lambda lines: [*lines, "X"],
+        "expected 6 lines, as many as the text has, got 7",
+    ),
+    "too many tags": (
+        "test.tags.de",
+        lambda lines: [f"{lines[0]} X", *lines[1:]],
+        r"line 1: expected \d+ tags, one a word",
+    ),
+    "a longer source": (
+        "test.en",
+        lambda lines: [*lines, "dog"],
+        r"expected as many lines in both, .* got 1 more in one",
+    ),
+    "a longer target": (
+        "test.de",
+        lambda lines: [*lines, "Hund", "Hund"],
+        r"expected as many lines in both, .* got 2 more",
+    ),
+}
+
+
 class TestRefused:
-    @pytest.mark.parametrize(
-        ("file", "change", "message"),
-        [
-            ("test.sure", lambda lines: lines[:-1], "expected as many lines as in"),
-            ("test.possible", lambda lines: [*lines, ""], "expected as many lines as in"),
-            ("test.sure", lambda lines: ["0-99", *lines[1:]], r"test.sure, line 1: expected links of \d+ source words"),
-            ("test.tags.de", lambda lines: lines[:-1], "expected a line of tags for each line .* none for line 6: the file has 5"),
-            ("test.tags.de", lambda lines: [*lines, "X"], "expected 6 lines, as many as the text has, got 7"),
-            ("test.tags.de", lambda lines: [f"{lines[0]} X", *lines[1:]], r"test.tags.de, line 1: expected \d+ tags, one a word"),
-            ("test.en", lambda lines: [*lines, "dog"], "expected as many lines in both, .* got 1 more in one of them"),
-            ("test.de", lambda lines: [*lines, "Hund", "Hund"], "expected as many lines in both, .* got 2 more"),
-        ],
-    )  # fmt: skip
-    def test_lines_that_do_not_fit(
-        self, tmp_path: Path, file: str, change: Callable[[list[str]], list[str]], message: str
-    ):
+    @pytest.mark.parametrize("name", UNFIT)
+    def test_lines_that_do_not_fit(self, tmp_path: Path, name: str):
+        file, change, message = UNFIT[name]
         corpus = write_corpus(tmp_path, 6)
         lines = (tmp_path / file).read_text(encoding="utf-8").splitlines()
         write_lines(tmp_path / file, change(lines))

@@ -120,15 +120,16 @@ def write(folder: Path, examples: Sequence[Example], best: dict[str, Any] | None
         return {name: archive[name] for name in archive.files}
 
 
-class TestFile:
-    BEST = {"normal": {"layer": 2, "head": 1, "aer": 0.4}, "shifted": {"layer": 1, "head": 3, "aer": 0.2}}
+BEST: dict[str, Any] = {"normal": {"layer": 2, "head": 1, "aer": 0.4}, "shifted": {"layer": 1, "head": 3, "aer": 0.2}}
 
+
+class TestFile:
     def test_weights_and_words(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(examples_module, "_AT_A_TIME", 4)  # several groups, the last one smaller
         corpus = write_corpus(tmp_path, 11)
         found = list(corpus.read(tokenizers()))
         examples = examples_of(found, corpus.wording)
-        arrays = write(tmp_path, examples, self.BEST)
+        arrays = write(tmp_path, examples, BEST)
         data = json.loads(str(arrays.pop("examples")))
         assert (data["format"], data["models"], len(data["sentences"])) == (
             "rela-examples-1",

@@ -58,6 +58,25 @@ def test_numbers_that_are_none_are_not_written(tmp_path: Path):
         Partial(tmp_path, {}).keep_entry(0, {"aer": float("nan")})
 
 
+def gold_of(corpus: Corpus) -> GoldFiles:
+    assert corpus.gold is not None
+    return corpus.gold
+
+
+CHANGES: dict[str, Callable[[Corpus], dict[str, Any]]] = {
+    "sides swapped": lambda corpus: {"source": corpus.target, "target": corpus.source},
+    "gold swapped": lambda corpus: {"gold": GoldFiles(sure=corpus.files["possible"], possible=corpus.files["sure"])},
+    "sure links alone": lambda corpus: {"gold": GoldFiles(sure=corpus.files["sure"])},
+    "base": lambda corpus: {"gold": replace(gold_of(corpus), base=1)},
+    "flipped": lambda corpus: {"gold": replace(gold_of(corpus), flipped=True)},
+    "no gold": lambda _: {"gold": None},
+    "no tags": lambda _: {"tags": None},
+    "tokenised": lambda _: {"wording": Wording(tokenised=True)},
+    "replaced": lambda _: {"wording": Wording(replacements={"a": "b"})},
+    "shorter": lambda _: {"max_pieces": 7},
+}
+
+
 class TestRecipe:
     """Whatever changes the results changes the recipe."""
 
@@ -77,23 +96,9 @@ class TestRecipe:
         make_model(tmp_path / "b", seed=2)
         return write_corpus(tmp_path, 3)
 
-    @pytest.mark.parametrize(
-        "change",
-        [
-            lambda corpus: {"source": corpus.target, "target": corpus.source},
-            lambda corpus: {"gold": GoldFiles(sure=corpus.gold.possible, possible=corpus.gold.sure)},
-            lambda corpus: {"gold": GoldFiles(sure=corpus.gold.sure)},
-            lambda corpus: {"gold": replace(corpus.gold, base=1)},
-            lambda corpus: {"gold": replace(corpus.gold, flipped=True)},
-            lambda corpus: {"gold": None},
-            lambda corpus: {"tags": None},
-            lambda corpus: {"wording": Wording(tokenised=True)},
-            lambda corpus: {"wording": Wording(replacements={"a": "b"})},
-            lambda corpus: {"max_pieces": 7},
-        ],
-    )
-    def test_of_the_corpus(self, tmp_path: Path, corpus: Corpus, change: Callable[[Any], dict[str, Any]]):
-        assert self.recipe(tmp_path, replace(corpus, **change(corpus))) != self.recipe(tmp_path, corpus)
+    @pytest.mark.parametrize("name", CHANGES)
+    def test_of_the_corpus(self, tmp_path: Path, corpus: Corpus, name: str):
+        assert self.recipe(tmp_path, replace(corpus, **CHANGES[name](corpus))) != self.recipe(tmp_path, corpus)
 
     def test_of_models_and_options(self, tmp_path: Path, corpus: Corpus):
         a, b = tmp_path / "a", tmp_path / "b"

@@ -155,6 +155,7 @@ def _model(
             {
                 "text": f"Layer 2 head {1 + place} of {name} fires after commas: null 2% there, 94% elsewhere.",
                 "strength": 0.9 - place / 10,
+                "sort": "specialist",
                 "kind": "cross",
                 "layer": min(2, layers),
                 "head": (1 + place) % heads,

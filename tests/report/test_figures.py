@@ -239,7 +239,9 @@ def test_what_is_left_out_and_why(tmp_path: Path, options: dict[str, Any], missi
 def test_without_examples_and_findings(tmp_path: Path):
     write_results(tmp_path / "a", layers=1, heads=1, sentences=1, words=3, findings=0)
     report = write_figures(load_results(tmp_path / "a"), tmp_path / "figures")
-    assert "no findings about heads of rela-g" in report.left_out["figure 7 (null-heads)"]
+    assert (
+        "no head of rela-g is a specialist by the findings: that takes tags" in report.left_out["figure 7 (null-heads)"]
+    )
     (tmp_path / "a" / "attention.npz").unlink()
     report = write_figures(load_results(tmp_path / "a"), tmp_path / "figures")
     assert "there is no attention.npz" in report.left_out["figure 10 (pair-quality)"]
@@ -273,9 +275,9 @@ def test_numbers_that_are_not_there(tmp_path: Path):
 
 
 def test_words_with_dollars_and_of_other_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tests.report.helpers.WORDS", ["$a_1$", "\\frac", "x^2", "\U0001f9ff", "&<>", "{"])
+    words = ["$a_1$", "\\frac", "x^2", "\U0001f9ff", "&<>", "{"]
     monkeypatch.setattr("rela.report.figures.style._FONTS", ["DejaVu Sans"])
-    results = load_results(write_results(tmp_path, layers=1, heads=1, sentences=1, words=6))
+    results = load_results(write_results(tmp_path, layers=1, heads=1, sentences=1, words=6, vocabulary=words))
     report = write_figures(results, tmp_path / "figures")
     text = (tmp_path / "figures" / "figure-07-null-heads-rela-g.svg").read_text(encoding="utf-8")
     assert "<!-- $a_1 -->" in text

@@ -42,6 +42,7 @@ class Finding:
         return {
             "text": self.text,
             "strength": round(self.strength, 4),
+            "sort": self.sort,
             "kind": self.kind,
             "layer": None if self.layer is None else self.layer + 1,
             "head": self.head,

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from rela.report.choice import AbsentError, entries_of, has_nulls, models_of
 from rela.report.figures.heatmap import Grid, grid_of
 from rela.report.figures.sheet import Panel, draw_sheet
-from rela.report.results import Entry, Examples, Results
+from rela.report.results import Entry, Examples, Results, specialists
 
 ROLES: Final = {"good": "as it is", "inserted": "words inserted", "mismatched": "another target"}
 _MOST_HEADS: Final = 4
@@ -22,7 +22,7 @@ _MOST_PIECES: Final = 40
 
 @dataclass(frozen=True)
 class Case:
-    """A model whose heads are shown, its place in the file of examples, and its findings, the strongest first."""
+    """A model whose heads are shown, its place in the file of examples, and its specialists, the strongest first."""
 
     name: str
     model: Entry
@@ -43,8 +43,8 @@ def find_cases(results: Results) -> list[Case]:
     for group in groups:
         model = next((model for model in models_of(results, group) if model.name in examples.models), None)
         if model is not None:
-            findings = sorted(model.info.get("findings", []), key=lambda found: -found["strength"])
-            cases.append(Case(group.name, model, examples.models.index(model.name), examples, findings))
+            place = examples.models.index(model.name)
+            cases.append(Case(group.name, model, place, examples, specialists(model)))
     if not cases:
         raise AbsentError("attention.npz has no weights of a model with null rows")
     return cases
@@ -128,7 +128,7 @@ def _specialised(case: Case) -> list[dict[str, Any]]:
         if finding["kind"] == kind and _with_weights(case, kind):
             found.setdefault((finding["layer"], finding["head"]), finding)
     if not found:
-        raise AbsentError(f"no findings about heads of {case.name} in the results")
+        raise AbsentError(f"no head of {case.name} is a specialist by the findings: that takes tags")
     return list(found.values())[:_MOST_HEADS]
 
 
