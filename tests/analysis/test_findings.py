@@ -38,6 +38,7 @@ class TestSpecialists:
         assert found.to_json() == {
             "text": found.text,
             "strength": round(found.strength, 4),
+            "sort": "specialist",
             "kind": "cross",
             "layer": 3,
             "head": 1,

@@ -155,20 +155,20 @@ def _model(
             {
                 "text": f"Cross-attention is the sparsest kind of {name}.",
                 "strength": 0.95,
+                "sort": "sparsity",
                 "kind": "cross",
                 "layer": None,
                 "head": None,
-                "category": None,
                 "sentence": None,
             },
             *(
                 {
                     "text": f"Layer 2 head {1 + place} of {name} fires after commas: null 2% there, 94% elsewhere.",
                     "strength": 0.9 - place / 10,
+                    "sort": "specialist",
                     "kind": "cross",
                     "layer": min(2, layers),
                     "head": (1 + place) % heads,
-                    "category": "PUNCT ,",
                     "sentence": 0,
                 }
                 for place in range(findings)

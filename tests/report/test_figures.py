@@ -239,7 +239,9 @@ def test_what_is_left_out_and_why(tmp_path: Path, options: dict[str, Any], missi
 def test_without_examples_and_findings(tmp_path: Path):
     write_results(tmp_path / "a", layers=1, heads=1, sentences=1, words=3, findings=0)
     report = write_figures(load_results(tmp_path / "a"), tmp_path / "figures")
-    assert "no findings about heads of rela-g" in report.left_out["figure 7 (null-heads)"]
+    assert (
+        "no head of rela-g is a specialist by the findings: that takes tags" in report.left_out["figure 7 (null-heads)"]
+    )
     (tmp_path / "a" / "attention.npz").unlink()
     report = write_figures(load_results(tmp_path / "a"), tmp_path / "figures")
     assert "there is no attention.npz" in report.left_out["figure 10 (pair-quality)"]

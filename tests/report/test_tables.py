@@ -107,6 +107,20 @@ def test_tags_of_specialised_heads(tmp_path: Path):
     assert lines[4].startswith(f"| ADJ | 200 | {rate * 100:.1f} |")
 
 
+def test_findings_of_other_sorts_are_no_specialists(tmp_path: Path):
+    """Some are about a whole kind, and have no head."""
+
+    def change(data: dict[str, Any]) -> None:
+        sparsest = {"text": "x", "strength": 1, "sort": "sparsity", "kind": "cross", "layer": None, "head": None}
+        sink = {"text": "y", "strength": 0.99, "sort": "sink", "kind": "decoder", "layer": 1, "head": 2}
+        data["models"][0]["findings"] += [sparsest, sink]
+
+    write_results(tmp_path, ["rela-g"], layers=2, sentences=1, words=2)
+    edit_results(tmp_path, change)
+    results = load_results(tmp_path)
+    assert markdown_table(results, "tags").splitlines()[0] == "| after | rows | rela-g, cross 2.1 |"
+
+
 def test_best_heads_are_the_best(tmp_path: Path):
     results = load_results(write_results(tmp_path, ["rela-g"], layers=2, heads=3, sentences=1, words=2))
     errors = results.models[0].measures["cross.aer.normal.merged"].value

@@ -80,7 +80,7 @@ def test_of_a_run(run: Path, tmp_path: Path) -> None:
     for name, tensor in found.items():
         torch.testing.assert_close(tensor, ((first[name].double() + second[name]) / 2).float(), rtol=0, atol=0)
     made_by = json.loads((tmp_path / "out" / "config.json").read_text())["made_by"]
-    assert made_by["average_of_steps"] == [4, 6]
+    assert (made_by["average_of_steps"], made_by["seed"]) == ([4, 6], 1)
     assert load_model(tmp_path / "out").languages == ("en", "de")
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.training.helpers import model_bytes, new_trainer, resumed_trainer, tiny_config, train
 
-from rela.model.directory import read_tensors
+from rela.model.directory import read_description, read_tensors
 from rela.training import checkpoints
 from rela.training.checkpoints import (
     NEEDED,
@@ -63,7 +63,13 @@ def trainer(store: Path, tmp_path: Path) -> Trainer:
 def save(trainer: Trainer, step: int, *, scheduled: bool = True) -> Path:
     state: dict[str, Any] = {"step": step, "scheduled": scheduled, **dict.fromkeys(NEEDED, 1)}
     return save_checkpoint(
-        trainer.run_folder, trainer.model, trainer.optimizer, trainer.tokenizers, trainer.languages, state
+        trainer.run_folder,
+        trainer.model,
+        trainer.optimizer,
+        trainer.tokenizers,
+        trainer.languages,
+        state,
+        trainer.config.seed,
     )
 
 
@@ -80,6 +86,8 @@ def test_the_files_of_a_checkpoint(run: Path) -> None:
     assert len({path.stat().st_mode for path in newest.iterdir()}) == 1
     state = json.loads((newest / STATE_FILE).read_text())
     assert (state["step"], state["scheduled"]) == (8, True)
+    made_by = json.loads((newest / "config.json").read_text())["made_by"]
+    assert made_by == {"seed": 1, "step": 8, "tokens": state["tokens"]}
     assert with_optimizer(run) == [6, 8]
 
 
@@ -93,6 +101,13 @@ def test_everything_comes_back(run: Path, store: Path, tmp_path: Path) -> None:
     found = optimizer_tensors(trainer.model, trainer.optimizer)
     assert len(found) == 3 * len(list(trainer.model.parameters()))
     assert {float(tensor) for name, tensor in found.items() if name.startswith("step.")} == {8.0}
+
+
+def test_models_know_the_seed_of_their_training(store: Path, tmp_path: Path) -> None:
+    trainer, _ = new_trainer(tiny_config(store, seed=9, budget__steps=2), tmp_path / "run")
+    trainer.train()
+    for folder in ("checkpoints/step-0000002", "model"):
+        assert read_description(tmp_path / "run" / folder)["made_by"]["seed"] == 9
 
 
 def test_before_the_first_update_there_are_no_moments(trainer: Trainer) -> None:

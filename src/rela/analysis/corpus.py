@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple
 
 from rela._files import stem_of
 from rela.alignment.errors import GoldLinks
@@ -16,6 +16,9 @@ from rela.text.problems import ReadReport
 from rela.text.readers import PairSource, read_pairs
 from rela.text.store import Tokenizers
 from rela.text.worded import Wording
+
+TOO_LONG: Final = "too-many-pieces"
+"""Why a pair was left out, besides the problems of lines."""
 
 
 class Item(NamedTuple):
@@ -42,14 +45,13 @@ class GoldFiles:
         return GoldReader(self.sure, self.possible, base=self.base, flipped=self.flipped)
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Corpus:
     """Two files of text, and what is known about them. It can be read any number of times.
 
     Attributes:
         tags: a file of tags, or a tagger.
         max_pieces: longer sentences are left out, and counted: weights grow with the square of the length.
-        report: what was left out the last time, and why.
     """
 
     source: Path
@@ -58,37 +60,117 @@ class Corpus:
     tags: Path | Tagger | None = None
     wording: Wording = field(default_factory=Wording)
     max_pieces: int = 1024
-    report: ReadReport = field(default_factory=ReadReport)
-    num_long: int = 0
-    gold_reader: GoldReader | None = None
 
     @property
     def name(self) -> str:
         """The source's name without folder and ending."""
         return stem_of(str(self.source))
 
-    def items(self, tokenizers: Tokenizers) -> Iterator[Item]:
-        """All pairs without a problem, in order."""
-        self.report, self.num_long = ReadReport(), 0
-        self.gold_reader = None if self.gold is None else self.gold.open()
+    @property
+    def tags_name(self) -> str | None:
+        """The file of tags, or the tagger."""
+        if self.tags is None:
+            return None
+        return str(self.tags) if isinstance(self.tags, Path) else self.tags.name
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """All files that are read, by what they are."""
+        found = {"source": self.source, "target": self.target}
+        if self.gold is not None:
+            found["sure"] = self.gold.sure
+            if self.gold.possible is not None:
+                found["possible"] = self.gold.possible
+        return found | ({"tags": self.tags} if isinstance(self.tags, Path) else {})
+
+    def check(self) -> None:
+        """Refuse files that are not there, and those that can be read only once."""
+        for name, path in self.files.items():
+            if path.is_file():
+                continue
+            if path.is_dir():
+                raise IsADirectoryError(f"{path}: expected a file ({name}), got a folder")
+            if path.exists() or str(path) == "-":
+                raise ValueError(
+                    f"{path}: expected a file ({name}), since an analysis reads it more than once; got a stream. Write "
+                    "it to a file first"
+                )
+            raise FileNotFoundError(f"{path}: expected a file ({name}), there is none")
+
+    def read(self, tokenizers: Tokenizers) -> Reading:
+        """All pairs without a problem, in order, in a model's pieces."""
+        return Reading(self, tokenizers)
+
+
+class Reading:
+    """One pass over a corpus: an iterator, which counts what it leaves out.
+
+    Attributes:
+        report: the lines that were read so far, and their problems.
+        num_long: pairs with too many pieces on a side.
+        gold: the reader of the gold links.
+    """
+
+    def __init__(self, corpus: Corpus, tokenizers: Tokenizers) -> None:
+        self.corpus = corpus
+        self.report = ReadReport()
+        self.num_long = 0
+        self.gold = None if corpus.gold is None else corpus.gold.open()
+        self._items = self._read(tokenizers)
+
+    def __iter__(self) -> Iterator[Item]:
+        return self
+
+    def __next__(self) -> Item:
+        return next(self._items)
+
+    @property
+    def num_pairs(self) -> int:
+        """The pairs that came out."""
+        return self.report.num_kept - self.num_long
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """Lines that were left out, by the reason."""
+        return dict(self.report.counts) | ({TOO_LONG: self.num_long} if self.num_long else {})
+
+    def lines(self) -> list[str]:
+        """For people: a line for each reason to leave lines out."""
+        return [*self.report.lines()[1:], *self.lines_on_length()]
+
+    def lines_on_length(self) -> list[str]:
+        """That of length alone, which depends on a model's pieces."""
+        if not self.num_long:
+            return []
+        most = self.corpus.max_pieces
+        return [f"{TOO_LONG}: {self.num_long:,} (pairs with more than {most:,} pieces on a side; see --max-pieces)"]
+
+    def _read(self, tokenizers: Tokenizers) -> Iterator[Item]:
         for item in self._tagged(self._with_gold(self._encoded(tokenizers))):
-            if max(len(item.pair.source.ids), len(item.pair.target.ids)) > self.max_pieces:
+            if max(len(item.pair.source.ids), len(item.pair.target.ids)) > self.corpus.max_pieces:
                 self.num_long += 1
             else:
                 yield item
-        if self.gold_reader is not None:
-            self.gold_reader.check_end(self.report.num_lines)
+        if self.gold is not None:
+            self.gold.check_end(self.report.num_lines)
 
     def _encoded(self, tokenizers: Tokenizers) -> Iterator[Item]:
-        for line, source, target in read_pairs(PairSource.files(self.source, self.target), report=self.report):
+        corpus = self.corpus
+        for line, source, target in read_pairs(PairSource.files(corpus.source, corpus.target), report=self.report):
             sides = (
-                encode_side(subwords, self.wording.read(text))
+                encode_side(subwords, corpus.wording.read(text))
                 for subwords, text in ((tokenizers.source, source), (tokenizers.target, target))
             )
             yield Item(source, target, EncodedPair(line, *sides), None, None)
+        surplus = self.report.counts.get("unequal-lines")
+        if surplus and (corpus.gold is not None or isinstance(corpus.tags, Path)):
+            raise ValueError(
+                f"{corpus.source} and {corpus.target}: expected as many lines in both, since gold links and tags "
+                f"belong to them by their numbers, got {surplus:,} more in one of them"
+            )
 
     def _with_gold(self, items: Iterator[Item]) -> Iterator[Item]:
-        if self.gold_reader is None:
+        if self.gold is None:
             yield from items
             return
         held: list[Item] = []
@@ -98,48 +180,39 @@ class Corpus:
                 held.append(item)
                 yield item.pair
 
-        for _, gold in self.gold_reader.of_pairs(pairs()):
+        for _, gold in self.gold.of_pairs(pairs()):
             yield held.pop()._replace(gold=gold)
 
     def _tagged(self, items: Iterator[Item]) -> Iterator[Item]:
-        if self.tags is None:
+        tags = self.corpus.tags
+        if tags is None:
             yield from items
-        elif not isinstance(self.tags, Path):
-            for item in items:
-                yield item._replace(tags=self.tags(item.pair.target.words))
+        elif isinstance(tags, Path):
+            yield from self._tagged_by_file(items, tags)
         else:
-            yield from self._tagged_by_file(items, self.tags)
+            for item in items:
+                yield item._replace(tags=tags(item.pair.target.words))
 
     def _tagged_by_file(self, items: Iterator[Item], path: Path) -> Iterator[Item]:
         """Tag lines of pairs that were left out are read past."""
-        lines = enumerate(read_tags(path), start=1)
-        number, tags = 0, list[str]()
+        lines = read_tags(path)
+        number = 0
         for item in items:
+            tags: list[str] | None = None
             while number < item.pair.line:
-                number, tags = next(lines, (0, []))
-                if number == 0:
+                tags = next(lines, None)
+                if tags is None:
                     raise ValueError(
-                        f"{path}: expected a line of tags for each line of the text, got none for line {item.pair.line}"
+                        f"{path}: expected a line of tags for each line of the text, got none for line "
+                        f"{item.pair.line}: the file has {number} lines"
                     )
+                number += 1
+            assert tags is not None  # each item is of a later line
             check_tags(tags, item.pair.target.words, path, number)
             yield item._replace(tags=tags)
-        surplus = sum(1 for _ in lines)
-        if number + surplus > self.report.num_lines:
+        number += sum(1 for _ in lines)
+        if number != self.report.num_lines:
             raise ValueError(
-                f"{path}: expected {self.report.num_lines} lines, as many as the text has, got {number + surplus}"
+                f"{path}: expected {self.report.num_lines} lines, as many as the text has, got {number}; line n of the "
+                "tags must belong to line n of the text"
             )
-
-    def describe(self, languages: tuple[str, str]) -> dict[str, Any]:
-        """The entry ``data`` of results.json, without what a model's pieces decide."""
-        skipped = dict(self.report.counts) | ({"too-many-pieces": self.num_long} if self.num_long else {})
-        tags = self.tags if self.tags is None or isinstance(self.tags, Path) else "tagger"
-        return {
-            "source": str(self.source),
-            "target": str(self.target),
-            "source_language": languages[0],
-            "target_language": languages[1],
-            "pairs": self.report.num_kept - self.num_long,
-            "skipped": skipped,
-            "gold": None if self.gold_reader is None else self.gold_reader.to_json(),
-            "tags": None if tags is None else str(tags),
-        }

@@ -42,10 +42,10 @@ class Finding:
         return {
             "text": self.text,
             "strength": round(self.strength, 4),
+            "sort": self.sort,
             "kind": self.kind,
             "layer": None if self.layer is None else self.layer + 1,
             "head": self.head,
-            "category": self.category,
             "sentence": self.sentence,
         }
 

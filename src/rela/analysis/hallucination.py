@@ -42,11 +42,14 @@ class Hallucination:
         self.num_pairs = np.zeros(2, np.int64)
         self._waiting: list[NDArray[np.float64]] = []
 
-    def add(self, seen: Seen, *, is_shuffled: bool) -> None:
-        """One layer of one batch; layers come in order."""
+    def add(self, seen: Seen, chosen: NDArray[np.bool_] | None = None, *, is_shuffled: bool) -> None:
+        """One layer of one batch; layers come in order. ``chosen`` says which pairs of the batch count; None: all."""
+        if chosen is not None and not chosen.any():
+            return
         null = seen.sums.null
-        each = null.sum((1, 2)).double().cpu().numpy()  # [B]
-        possible = (seen.frame.query_lengths * null.shape[1]).double().cpu().numpy()
+        which = slice(None) if chosen is None else chosen
+        each = null.sum((1, 2)).double().cpu().numpy()[which]  # [B]
+        possible = (seen.frame.query_lengths * null.shape[1]).double().cpu().numpy()[which]
         self.rows[int(is_shuffled), seen.layer] += np.array([each.sum(), possible.sum()])
         self._waiting.append(each / possible)
         self._count(int(is_shuffled), seen.layer, self._waiting[-1])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rela.alignment.pairs import EncodedPair, PairBatch, by_length, windows
 from rela.alignment.tally import AlignmentErrors, GoldBatch
-from rela.analysis.corpus import Corpus, Item
+from rela.analysis.corpus import Corpus, Item, Reading
 from rela.analysis.hallucination import Hallucination, shuffled
 from rela.analysis.losses import piece_losses
 from rela.analysis.probe import Meter, Probe, Seen, taus_of
@@ -25,6 +25,7 @@ from rela.text.store import Tokenizers
 
 _TIMED_FIRST: Final = 8
 _TIMED_EVERY: Final = 50
+_TIMED_AT_MOST: Final = 1000
 """Batches that are also run without the probe, to know what it costs: the first few, then one now and then."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -72,7 +73,8 @@ class Measuring:
         self.num_pairs = self.num_windows = self._num_batches = 0
         self._nulls: dict[Kind, list[torch.Tensor]] = {"decoder": [], "cross": []}
         self._batch: tuple[PairBatch, GoldBatch | None] | None = None
-        self._is_among_real = False
+        self._chosen: NDArray[np.bool_] | None = None  # pairs of the batch that are compared with shuffled ones
+        self.reading: Reading | None = None
 
     def run(
         self,
@@ -83,24 +85,26 @@ class Measuring:
     ) -> None:
         """Read the corpus, and measure from the first window that is not done.
 
-        ``see_window`` is told all windows, ``after_window`` those that were measured now.
+        ``see_window`` is told all windows, ``after_window`` those that were measured now. Afterwards ``reading`` knows
+        what was left out.
         """
+        self.reading = self.corpus.read(tokenizers)
         probe = Probe(self.model, {kind: self._meters(kind) for kind in KINDS})
         shuffled_meters: dict[Kind, Sequence[Meter]] = {"cross": [self._add_shuffled]}
         probe_shuffled = Probe(self.model, shuffled_meters)
-        for number, window in enumerate(windows(self.corpus.items(tokenizers))):
+        for number, window in enumerate(windows(self.reading)):
             if see_window is not None:
                 see_window(window)
             if number < self.num_windows:
                 continue
-            self._is_among_real = self.hallucination is not None and self.num_pairs < self._num_hallucinated
+            num_chosen = max(0, self._num_hallucinated - self.num_pairs)
             for places in by_length([item.pair for item in window]):
+                self._chosen = np.array(places) < num_chosen
                 self._run_batch(probe, [window[place] for place in places])
-            if self._is_among_real:
-                fake = shuffled([item.pair for item in window], self.seed, number)
-                with probe_shuffled.attached():
-                    for places in by_length(fake):
-                        probe_shuffled.run(self._padded([fake[place] for place in places]))
+            fake = shuffled([item.pair for item in window[:num_chosen]], self.seed, number)
+            with probe_shuffled.attached():
+                for places in by_length(fake):
+                    probe_shuffled.run(self._padded([fake[place] for place in places]))
             self.num_pairs += len(window)
             self.num_windows = number + 1
             after_window(window)
@@ -108,6 +112,7 @@ class Measuring:
     def _run_batch(self, probe: Probe, items: Sequence[Item]) -> None:
         batch = self._padded([item.pair for item in items])
         is_timed = self._num_batches <= _TIMED_FIRST or self._num_batches % _TIMED_EVERY == 0
+        is_timed = is_timed and len(self.cost.plain) < _TIMED_AT_MOST
         began = time.perf_counter()
         gold = None
         if self.errors is not None:
@@ -152,8 +157,7 @@ class Measuring:
 
     def _add_real(self, seen: Seen) -> None:
         assert self.hallucination is not None
-        if self._is_among_real:
-            self.hallucination.add(seen, is_shuffled=False)
+        self.hallucination.add(seen, self._chosen, is_shuffled=False)
 
     def _add_shuffled(self, seen: Seen) -> None:
         assert self.hallucination is not None

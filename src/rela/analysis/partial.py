@@ -5,17 +5,40 @@ from __future__ import annotations
 import io
 import json
 import shutil
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rela._files import write_bytes, write_text
+from rela._files import digest, write_bytes, write_text
+from rela._version import __version__
 from rela._warn import warn
+from rela.analysis.corpus import Corpus
+from rela.model.directory import WEIGHTS_FILE
 
-_SECONDS_BETWEEN: Final = 30.0
+FOLDER: Final = "partial"
+_RECIPE: Final = "recipe.json"
+
+
+def recipe_of(models: Sequence[Path], opposite: Path | None, corpus: Corpus, options: dict[str, Any]) -> dict[str, Any]:
+    """All that decides what comes out: to go on, it must be the same. Of files and weights it has the content."""
+
+    def weights(folder: Path) -> list[str]:
+        return [str(folder), digest(folder / WEIGHTS_FILE)]
+
+    return {
+        "version": __version__,
+        "options": options,
+        "files": {name: [str(path), digest(path)] for name, path in corpus.files.items()},
+        "models": [weights(folder) for folder in models],
+        "opposite": None if opposite is None else weights(opposite),
+        "gold": None if corpus.gold is None else [corpus.gold.base, corpus.gold.flipped],
+        "tags": corpus.tags_name,
+        "wording": [corpus.wording.tokenised, dict(corpus.wording.replacements)],
+        "max_pieces": corpus.max_pieces,
+    }
 
 
 class Partial:
@@ -25,42 +48,52 @@ class Partial:
     """
 
     def __init__(self, out: Path, recipe: dict[str, Any]) -> None:
-        self._folder = out / "partial"
-        self._last = time.monotonic()
+        self.folder = out / FOLDER
         text = json.dumps(recipe, indent=2, sort_keys=True) + "\n"
-        file = self._folder / "recipe.json"
-        if file.is_file() and file.read_text(encoding="utf-8") == text:
-            warn(f"{self._folder} has the beginning of the same analysis; going on from there")
-            return
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True)
+        file = self.folder / _RECIPE
+        if file.is_file():
+            if file.read_text(encoding="utf-8") == text:
+                if any(self.folder.glob("*.npz")):
+                    warn(f"{self.folder} has the beginning of the same analysis; going on from there")
+                return
+            warn(f"{self.folder} has the beginning of another analysis, which is dropped")
+        elif self.folder.exists() and any(self.folder.iterdir()):
+            raise FileExistsError(
+                f"{self.folder}: expected the beginning of an analysis, or nothing, got something else; move it away, "
+                "or name another folder for the results"
+            )
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
         write_text(file, text)
 
     def entry(self, model: int) -> dict[str, Any] | None:
         """The entry of a model that is done."""
-        path = self._folder / f"{model}.json"
+        path = self.folder / f"{model}.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
     def state(self, model: int) -> dict[str, NDArray[Any]] | None:
         """How far a model is."""
-        path = self._folder / f"{model}.npz"
+        path = self.folder / f"{model}.npz"
         if not path.is_file():
             return None
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
 
-    def keep_state(self, model: int, state: dict[str, NDArray[Any]], *, at_once: bool = False) -> None:
-        """Write it down, but not all the time."""
-        if at_once or time.monotonic() - self._last > _SECONDS_BETWEEN:
-            buffer = io.BytesIO()
-            np.savez(buffer, allow_pickle=False, **state)
-            write_bytes(self._folder / f"{model}.npz", buffer.getvalue())
-            self._last = time.monotonic()
+    def keep_state(self, model: int, state: dict[str, NDArray[Any]]) -> None:
+        """Write it down."""
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **state)
+        write_bytes(self.folder / f"{model}.npz", buffer.getvalue())
 
     def keep_entry(self, model: int, entry: dict[str, Any]) -> None:
         """A model is done."""
-        write_text(self._folder / f"{model}.json", json.dumps(entry))
+        write_text(self.folder / f"{model}.json", json.dumps(entry, allow_nan=False))
 
     def finish(self) -> None:
         """Nothing is left to go on with."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def is_begun(out: Path) -> bool:
+    """Whether there is something to go on from."""
+    return any((out / FOLDER).glob("*.npz"))

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import torch
@@ -26,8 +26,15 @@ START: Final = SPECIAL_PIECES[BOS]
 
 PUNCTUATION: Final = "PUNCT"
 
-Tagger = Callable[[Sequence[str]], list[str]]
-"""The tags of a sentence's words, one for each."""
+
+class Tagger(Protocol):
+    """The tags of a sentence's words, one for each; ``name`` says in results which tagger it was."""
+
+    @property
+    def name(self) -> str: ...
+
+    def __call__(self, words: Sequence[str], /) -> list[str]: ...
+
 
 _LANGUAGES: Final[Mapping[str, tuple[str, Callable[[str, str], str | None]]]] = {
     "de": ("morphmodel_ger.pgz", tagsets.german),
@@ -35,6 +42,7 @@ _LANGUAGES: Final[Mapping[str, tuple[str, Callable[[str, str], str | None]]]] = 
     "nl": ("morphmodel_dutch.pgz", tagsets.dutch),
 }
 _SHOWN_WORDS: Final = 30
+_MOST_CATEGORIES: Final = 5_000  # the largest sets of tags, those of rich morphologies, have about as many
 _LONGEST_MARK: Final = 3  # "..."; a line of fifty hyphens is no category of its own
 _SYMBOLS: Final = frozenset("%&@#§‰")  # for Unicode, punctuation
 _ACCENTS: Final = frozenset("`\u00b4")  # quotation marks of old; for Unicode, symbols
@@ -84,6 +92,7 @@ class HanTaTagger:
                 '"rela-attention[tags]"; or tag the target with another program, and pass the file with --tags',
                 name=error.name,
             ) from None
+        self.name = f"hanta-{language}"
         model, self._universal = _LANGUAGES[language]
         self._tagger = module.HanoverTagger(model)
 
@@ -224,7 +233,13 @@ class NullByTag:
         return torch.tensor(found), torch.tensor(rows)
 
     def _place(self, category: str) -> int:
-        return self._places.setdefault(category, len(self._places))
+        place = self._places.setdefault(category, len(self._places))
+        if place >= _MOST_CATEGORIES:
+            raise ValueError(
+                f"expected at most {_MOST_CATEGORIES:,} different tags, got more, such as {category!r}; is the file of "
+                "tags one of words?"
+            )
+        return place
 
 
 def _grown(counts: Tensor, size: int) -> Tensor:

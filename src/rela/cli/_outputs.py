@@ -1,4 +1,4 @@
-"""Where outputs of many lines go, and what tells inputs and models apart: for `rela translate` and `rela align`."""
+"""Where outputs of many lines go, and what tells inputs and models apart: for commands that read text."""
 
 from __future__ import annotations
 

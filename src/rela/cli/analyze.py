@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rela.cli._output import JsonOption, check_not_input, console_for, write_json
+from rela.cli._outputs import check_direction
 from rela.cli._usage import replacements_of, told_when_stopped, wrong_use
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rela.analysis.corpus import Corpus
     from rela.analysis.tags import Tagger
+    from rela.model.directory import Languages
 
 _TAGGERS = ("hanta",)
 _SHOWN = 3
@@ -102,6 +103,7 @@ def analyze(
 
     from rela._device import checked_device
     from rela.analysis.corpus import Corpus, GoldFiles
+    from rela.analysis.partial import is_begun
     from rela.analysis.study import StudyOptions, run_study
     from rela.cli._progress import CountProgress
     from rela.text.worded import Wording
@@ -122,15 +124,22 @@ def analyze(
         num_hallucinated=hallucinated, num_ablated=ablate, num_examples=examples, seed=seed, device=device
     )
     console = console_for(json_to)
+    check_direction(str(source), _languages(model))
+
+    def how_to_go_on() -> str:
+        if is_begun(out):
+            return "what was measured is kept, and the same command goes on from there"
+        return "nothing was measured yet"
+
     with (
-        told_when_stopped(lambda: f"what was measured is in {out / 'partial'}; the same command goes on from there"),
+        told_when_stopped(how_to_go_on),
         CountProgress(console, "pairs") as progress,
     ):
         results = run_study(
             [model, *(compare or [])], corpus, out, options, opposite=opposite, progress=progress.advance
         )
     page = write_report(out)
-    _say(results, corpus, out, page, console)
+    _say(results, out, page, console)
     if json_to is not None:
         write_json(results, json_to)
 
@@ -147,25 +156,27 @@ def _given(*paths: Path | None) -> list[Path]:
     return [path for path in paths if path is not None]
 
 
+def _languages(model: Path) -> "Languages":
+    from rela.model.directory import Languages, find_model_folder, read_description
+
+    description = read_description(find_model_folder(model))
+    return Languages(description["source_language"], description["target_language"])
+
+
 def _tagger(model: Path) -> "Tagger":
     from rela.analysis.tags import HanTaTagger
-    from rela.model.directory import find_model_folder, read_description
 
     with wrong_use("--tagger"):
-        return HanTaTagger(read_description(find_model_folder(model))["target_language"])
+        return HanTaTagger(_languages(model).target)
 
 
-def _say(results: dict[str, Any], corpus: "Corpus", out: Path, page: Path, console: "Console") -> None:
+def _say(results: dict[str, Any], out: Path, page: Path, console: "Console") -> None:
     """What came out, in a few lines."""
-    for line in corpus.report.lines()[1:]:
-        console.print(line, markup=False)
-    if corpus.num_long:
-        console.print(f"{corpus.num_long:,} pairs with more than {corpus.max_pieces:,} pieces on a side were left out")
     for entry in results["models"]:
         ratio = entry["cost"]["ratio"]
         cost = "too few batches to tell the cost" if ratio is None else f"{ratio:.2f}x the time of a plain forward pass"
-        console.print(f"{entry['name']}: {results['data']['pairs']:,} pairs, {cost}", markup=False)
+        console.print(f"{entry['name']}: {entry['pairs']:,} pairs, {cost}")
         for finding in entry["findings"][:_SHOWN]:
-            console.print(f"  - {finding['text']}", markup=False)
-    console.print(f"{out}: results.json, attention.npz; figures and tables: rela report {out}", markup=False)
-    console.print(f"look at {page}", markup=False)
+            console.print(f"  - {finding['text']}")
+    console.print(f"{out}: results.json, attention.npz; figures and tables: rela report {out}")
+    console.print(f"look at {page}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -25,12 +24,6 @@ def models_of(results: Results, group: Entry) -> list[Entry]:
     by_name = {model.name: model for model in results.models}
     names = group.info.get("models", [group.name])
     return [by_name[name] for name in names if name in by_name]
-
-
-def specialists_of(model: Entry) -> list[dict[str, Any]]:
-    """The findings about single heads that fire or fall silent after some words, the strongest first."""
-    found = [one for one in model.info.get("findings") or [] if one.get("head") is not None and one.get("category")]
-    return sorted(found, key=lambda one: -one["strength"])
 
 
 def has_numbers(measure: Measure | None) -> bool:

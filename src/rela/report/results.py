@@ -42,6 +42,12 @@ class Entry:
     info: dict[str, Any]
 
 
+def specialists(entry: Entry) -> list[dict[str, Any]]:
+    """The findings about heads that fire or fall silent after words of one category, the strongest first."""
+    found = [finding for finding in entry.info.get("findings", []) if finding.get("sort") == "specialist"]
+    return sorted(found, key=lambda finding: -finding["strength"])
+
+
 @dataclass
 class Examples:
     """Example sentences, and their weights for each model, read from the file when they are asked for."""

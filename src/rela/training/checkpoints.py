@@ -93,11 +93,12 @@ def save_checkpoint(
     tokenizers: Tokenizers,
     languages: Languages,
     state: dict[str, Any],
+    seed: int,
 ) -> Path:
-    """Write a checkpoint. ``state`` has at least ``step`` and ``scheduled``."""
+    """Write a checkpoint. ``state`` has at least ``step``, ``scheduled`` and ``tokens``; ``seed`` is the training's."""
     path = run / CHECKPOINTS_FOLDER / f"step-{state['step']:07d}"
     with new_folder(path) as partial:
-        made_by = {"step": state["step"], "tokens": state["tokens"]}
+        made_by = {"seed": seed, "step": state["step"], "tokens": state["tokens"]}
         write_model_files(partial, model.state_dict(), model.config, tokenizers, languages, made_by)
         write_tensors(partial / OPTIMIZER_FILE, optimizer_tensors(model, optimizer))
         write_text(partial / STATE_FILE, json.dumps(state, indent=2, allow_nan=False) + "\n")

@@ -277,7 +277,8 @@ class Trainer:
     def _write_checkpoint(self, scheduled: bool) -> None:
         self._check_weights()
         state = self._state(scheduled)
-        save_checkpoint(self.run_folder, self.model, self.optimizer, self.tokenizers, self.languages, state)
+        parts = self.model, self.optimizer, self.tokenizers, self.languages
+        save_checkpoint(self.run_folder, *parts, state, self.config.seed)
         best = None if self.best.entry is None else self.best.entry["step"]
         prune(self.run_folder, self.config.checkpoints.keep_last, best)
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import Figure
 
-from rela.report.choice import AbsentError, entries_of, has_nulls, models_of, specialists_of
+from rela.report.choice import AbsentError, entries_of, has_nulls, models_of
 from rela.report.figures.heatmap import Grid, grid_of
 from rela.report.figures.sheet import Panel, draw_sheet
-from rela.report.results import Entry, Examples, Results
+from rela.report.results import Entry, Examples, Results, specialists
 
 ROLES: Final = {"good": "as it is", "inserted": "words inserted", "mismatched": "another target"}
 _MOST_HEADS: Final = 4
@@ -22,7 +22,7 @@ _MOST_PIECES: Final = 40
 
 @dataclass(frozen=True)
 class Case:
-    """A model whose heads are shown, its place in the file of examples, and the findings about its heads."""
+    """A model whose heads are shown, its place in the file of examples, and its specialists, the strongest first."""
 
     name: str
     model: Entry
@@ -43,8 +43,8 @@ def find_cases(results: Results) -> list[Case]:
     for group in groups:
         model = next((model for model in models_of(results, group) if model.name in examples.models), None)
         if model is not None:
-            number = examples.models.index(model.name)
-            cases.append(Case(group.name, model, number, examples, specialists_of(model)))
+            place = examples.models.index(model.name)
+            cases.append(Case(group.name, model, place, examples, specialists(model)))
     if not cases:
         raise AbsentError("attention.npz has no weights of a model with null rows")
     return cases
@@ -121,14 +121,14 @@ def draw_quality(case: Case) -> Figure:
 
 
 def _specialised(case: Case) -> list[dict[str, Any]]:
-    """The findings of different heads, all of the kind that the first one is about."""
+    """The findings of different heads, all of the kind that the strongest one is about."""
     found: dict[tuple[int, int], dict[str, Any]] = {}
     for finding in case.findings:
         kind = case.findings[0]["kind"]
         if finding["kind"] == kind and _with_weights(case, kind):
             found.setdefault((finding["layer"], finding["head"]), finding)
     if not found:
-        raise AbsentError(f"no findings about heads of {case.name} in the results")
+        raise AbsentError(f"no head of {case.name} is a specialist by the findings: that takes tags")
     return list(found.values())[:_MOST_HEADS]
 
 

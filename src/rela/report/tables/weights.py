@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rela.report.choice import AbsentError, entries_of, has_nulls, has_numbers, models_of, specialists_of, with_measure
-from rela.report.results import KINDS, Entry, Results
+from rela.report.choice import AbsentError, entries_of, has_nulls, has_numbers, models_of, with_measure
+from rela.report.results import KINDS, Entry, Results, specialists
 from rela.report.tables import paper as papers
 from rela.report.tables.rows import Shown, count_layers, is_empty, layer_columns, share, text_row
 from rela.report.tables.table import NOTHING, Cell, Column, Row, Table, mark_best, number_cell
@@ -145,11 +145,11 @@ def make_tags(results: Results, paper: bool = False) -> Table:  # noqa: ARG001 (
 
 
 def _specialised(model: Entry) -> list[tuple[Entry, str, int, int]]:
-    """The heads that the findings are about; without findings, those whose rate differs most between tags."""
+    """The heads that findings call specialists; without such findings, those whose rate differs most between tags."""
     if not has_nulls(model):
         return []
     found: dict[tuple[str, int, int], None] = {}
-    for finding in specialists_of(model):
+    for finding in specialists(model):
         if has_numbers(model.measures.get(f"{finding['kind']}.null.tag")):
             found.setdefault((finding["kind"], finding["layer"], finding["head"]))
     measure = model.measures.get("cross.null.tag")
