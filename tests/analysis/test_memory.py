@@ -64,5 +64,4 @@ def peak_of(folder: Path, pairs: int) -> int:
 def test_memory_does_not_grow_with_the_text(tmp_path: Path):
     make_models(tmp_path)
     small, large = (peak_of(tmp_path, pairs) for pairs in (2_000, 20_000))
-    sys.stderr.write(f"PEAKS {small / 1e6} {large / 1e6}\n")
     assert large <= 1.1 * small, f"{large / 1e6:.0f} MB against {small / 1e6:.0f} MB"
