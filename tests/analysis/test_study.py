@@ -25,6 +25,7 @@ from tests.analysis.studies import (
     write_text,
 )
 from tests.cli.translating import same_package
+from tests.training.helpers import new_trainer
 
 from rela._lock import FolderLock
 from rela.alignment.choice import Choice
@@ -34,11 +35,15 @@ from rela.alignment.pairs import windows
 from rela.alignment.symmetrise import symmetrise
 from rela.analysis.corpus import Corpus, GoldFiles
 from rela.analysis.study import StudyOptions, run_study
+from rela.experiments.demo import DemoSize, demo_config
 from rela.model.directory import load_model
 from rela.report.figures import write_figures
 from rela.report.page import write_page
 from rela.report.results import load_results
 from rela.report.tables import write_tables
+from rela.text.grammar import write_corpus as write_grammar
+from rela.text.prepare import PrepareOptions, prepare
+from rela.text.readers import PairSource
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = StudyOptions(num_ablated=6, num_examples=8, num_hallucinated=15)
@@ -345,6 +350,40 @@ def whole(folder: Path, corpus: Corpus) -> Path:
         in_windows(monkeypatch, 9)
         run_study([folder / "rela-1", folder / "softmax"], corpus, folder / "whole", GOING_ON)
     return folder / "whole"
+
+
+@pytest.mark.slow
+def test_trained_models_of_both_directions(tmp_path: Path):
+    """From text to results; what must hold between two directions and both, however little was learned."""
+    lines = {name: tmp_path / "corpus" / f"test.{name}" for name in ("en", "de", "sure", "possible", "tags.de")}
+    write_grammar(tmp_path / "corpus", counts={"train": 5_000, "dev": 100, "test": 300})
+    for languages in (("en", "de"), ("de", "en")):
+        store = tmp_path / f"store-{languages[0]}"
+        sources = {
+            split: [PairSource.files(*(tmp_path / "corpus" / f"{split}.{language}" for language in languages))]
+            for split in ("train", "dev")
+        }
+        prepare(sources, languages, store, PrepareOptions(merges=1_000))
+        config = demo_config(store, "rela-g", DemoSize(tokens=60_000), seed=3)
+        new_trainer(config, tmp_path / languages[0])[0].train()
+    corpus = Corpus(
+        source=lines["en"],
+        target=lines["de"],
+        gold=GoldFiles(sure=lines["sure"], possible=lines["possible"]),
+        tags=lines["tags.de"],
+    )
+    found = run_study([tmp_path / "en"], corpus, tmp_path / "out", opposite=tmp_path / "de")
+    [model] = found["models"]
+    assert model["seed"] == 3
+    values = {name: measure["value"] for name, measure in model["measures"].items()}
+    rates = dict(zip(model["measures"]["symmetrised.aer"]["labels"]["method"], values["symmetrised.aer"], strict=True))
+    best = [model["best"][shift]["aer"] for shift in ("normal", "shifted")]
+    assert rates["forward"] <= min(best) + 1e-6  # the mean over heads, and another rule, may be chosen too
+    _, _, intersection, union, grown = values["symmetrised.recall"]
+    assert intersection <= min(values["symmetrised.recall"][:2])
+    assert max(values["symmetrised.recall"][:2]) <= union
+    assert intersection <= grown <= union
+    assert found["models"][0]["findings"]
 
 
 class TestGoingOn:

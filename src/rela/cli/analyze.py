@@ -64,7 +64,10 @@ def analyze(
     ablate: Annotated[
         int, typer.Option(min=0, help="Silence each head in turn on so many pairs: a pass for every head.")
     ] = 0,
-    examples: Annotated[int, typer.Option(min=0, help="Pairs that are kept with all their weights.")] = 200,
+    examples: Annotated[
+        int,
+        typer.Option(min=0, help="Pairs that are kept with all their weights, drawn from those of up to 128 pieces."),
+    ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Of the shuffle, and of the examples that are drawn.")] = 1,
     max_pieces: Annotated[
         int, typer.Option(min=1, max=100_000, help="Pairs with a longer side are left out, and counted.")
