@@ -10,7 +10,6 @@ Reads docs/results/*.json; writes docs/figures/*.svg and the tables in README.md
 import json
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -237,8 +236,6 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-ANALYSIS_TABLES = ("aer", "best-heads", "diversity", "sparsity", "null", "hallucination", "tags", "ablation")
-
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "sublayer speed": ("README.md", lambda: attention_speed_table("sublayer")),
     "core speed": ("docs/attention.md", lambda: attention_speed_table("core")),
@@ -247,14 +244,6 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "kinds": ("docs/results.md", kinds_table),
     "results": ("README.md", results_table),
     "training speed": ("docs/results.md", train_speed_table),
-    **{
-        f"grammar {table}": ("docs/results.md", partial(analysis_table, "analysis-grammar", table))
-        for table in ANALYSIS_TABLES
-    },
-    **{
-        f"gold {table}": ("docs/results.md", partial(analysis_table, "analysis-gold", table))
-        for table in ("aer", "best-heads", "symmetrised")
-    },
 }
 """The marks around a table, the document it stands in, and what makes it."""
 
