@@ -14,9 +14,12 @@ from tests.model.small import random_model, small_config
 
 from rela.alignment.pairs import windows
 from rela.analysis.corpus import Corpus, GoldFiles
-from rela.model.directory import Languages, save_model
+from rela.analysis.study import StudyOptions
+from rela.model.directory import Languages, load_model, save_model
 from rela.text.store import Tokenizers
 from rela.text.words import split_words, word_texts
+
+EVERYTHING = StudyOptions(num_ablated=6, num_examples=8, num_hallucinated=15)
 
 TAGS = {",": "PUNCT", ".": "PUNCT", "?": "PUNCT", "Hund": "NOUN", "Katze": "NOUN", "Haus": "NOUN", "läuft": "VERB"}
 
@@ -111,3 +114,9 @@ class Stop:
         self.left -= 1
         if self.left == 0:
             raise self.error()
+
+
+def longest_sides(corpus: Corpus, model: Path) -> list[int]:
+    """Of each pair the pieces of its longer side, for a model."""
+    items = corpus.read(load_model(model).tokenizers)
+    return [max(len(item.pair.source.ids), len(item.pair.target.ids)) for item in items]

@@ -3,11 +3,7 @@
 import json
 import re
 import statistics
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,38 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.analysis.studies import (
-    Stop,
-    in_windows,
+    EVERYTHING,
+    longest_sides,
     make_model,
     numbers,
-    without_cost,
-    write_corpus,
     write_lines,
     write_text,
 )
-from tests.cli.translating import same_package
-from tests.training.helpers import new_trainer
 
 from rela._lock import FolderLock
-from rela.alignment.choice import Choice
-from rela.alignment.errors import ErrorCounts, GoldLinks
-from rela.alignment.links import align
-from rela.alignment.pairs import windows
-from rela.alignment.symmetrise import symmetrise
 from rela.analysis.corpus import Corpus, GoldFiles
 from rela.analysis.study import StudyOptions, run_study
-from rela.experiments.demo import DemoSize, demo_config
-from rela.model.directory import load_model
 from rela.report.figures import write_figures
 from rela.report.page import write_page
 from rela.report.results import load_results
 from rela.report.tables import write_tables
-from rela.text.grammar import write_corpus as write_grammar
-from rela.text.prepare import PrepareOptions, prepare
-from rela.text.readers import PairSource
 
 ROOT = Path(__file__).resolve().parents[2]
-ALL = StudyOptions(num_ablated=6, num_examples=8, num_hallucinated=15)
 PLACEHOLDERS = {
     "KIND": ("encoder", "decoder", "cross"),
     "OF_TARGET": ("decoder", "cross"),
@@ -67,48 +48,6 @@ def documented() -> dict[str, list[str]]:
         for chosen in product(*parts):
             found[".".join(chosen)] = [axis for axis in axes.strip().split(", ") if axis]
     return found
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Models: two seeds of one, another attention, another shape with other pieces, and one of the other direction."""
-    folder = tmp_path_factory.mktemp("study")
-    for number in (1, 2):
-        make_model(folder / f"rela-{number}", seed=number, made_by={"seed": number})
-    make_model(folder / "softmax", "softmax", seed=3)
-    make_model(folder / "large", seed=4, dim=32, decoder_layers=3, num_heads=2, merges=25, made_by={"seed": 4})
-    make_model(folder / "back", seed=5, languages=("de", "en"), merges=30)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def corpus(folder: Path) -> Corpus:
-    return write_corpus(folder / "corpus", 40, seed=2)
-
-
-@pytest.fixture(scope="module")
-def models(folder: Path) -> list[Path]:
-    return [folder / name for name in ("rela-1", "rela-2", "softmax", "large")]
-
-
-@pytest.fixture(scope="module")
-def out(folder: Path, corpus: Corpus, models: list[Path]) -> Path:
-    run_study(models, corpus, folder / "out", ALL, opposite=folder / "back")
-    return folder / "out"
-
-
-@pytest.fixture(scope="module")
-def results(out: Path) -> dict[str, Any]:
-    def refuse(constant: str) -> None:
-        raise AssertionError(constant)
-
-    return json.loads((out / "results.json").read_text(encoding="utf-8"), parse_constant=refuse)
-
-
-def longest_sides(corpus: Corpus, model: Path) -> list[int]:
-    """Of each pair the pieces of its longer side, for a model."""
-    items = corpus.read(load_model(model).tokenizers)
-    return [max(len(item.pair.source.ids), len(item.pair.target.ids)) for item in items]
 
 
 class TestResults:
@@ -275,201 +214,11 @@ class TestReport:
         write_tables(read, tmp_path / "tables")
 
 
-class TestOpposite:
-    def test_against_the_parts(self, folder: Path, corpus: Corpus, results: dict[str, Any]):
-        measures = results["models"][0]["measures"]["symmetrised.aer"]
-        forward, backward = load_model(folder / "rela-1"), load_model(folder / "back")
-        pairs = [(item.source, item.target) for item in corpus.read(forward.tokenizers)]
-        gold = [item.gold for item in corpus.read(forward.tokenizers)]
-        chosen = [
-            dict(part.split(":") for part in found.split(","))
-            for found in re.findall(r"\|(?:forward|backward):([^|]*)", measures["signature"])
-        ]
-        choices = [
-            Choice(
-                int(found["layer"]) - 1,
-                found["shift"] == "yes",
-                None if found["head"] == "mean" else int(found["head"]),
-                found["rule"],  # pyright: ignore[reportArgumentType]
-            )
-            for found in chosen
-        ]
-        there = [one.links for one in align(forward.model, forward.tokenizers, pairs, choices[0])]
-        turned = [(target, source) for source, target in pairs]
-        back = [
-            [(source, target) for target, source in one.links]
-            for one in align(backward.model, backward.tokenizers, turned, choices[1])
-        ]
-        links = {"forward": there, "backward": back}
-        for method in ("intersection", "union", "grow-diag-final-and"):
-            links[method] = [symmetrise(one, other, method) for one, other in zip(there, back, strict=True)]
-        assert measures["labels"]["method"] == list(links)
-        for value, found in zip(measures["value"], links.values(), strict=True):
-            counts = ErrorCounts.sum(
-                ErrorCounts.of(one, known)
-                for one, known in zip(found, gold, strict=True)
-                if isinstance(known, GoldLinks)
-            )
-            assert value == pytest.approx(counts.aer, rel=1e-6)
-        assert "|linked:40|" in measures["signature"]
-        best = min(
-            np.array(results["models"][0]["measures"][f"cross.aer.{shift}.{rule}"]["value"]).min()
-            for shift in ("normal", "shifted")
-            for rule in ("merged", "any")
-        )
-        assert measures["value"][0] <= best + 1e-6  # the mean over heads is among the choices too
-
-    def test_many_windows_and_pairs_too_long_for_one_of_them(
-        self, folder: Path, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ):
-        """Each model reads the text in its own pieces, one ahead of the other: they must not get out of step."""
-        lengths = [longest_sides(corpus, folder / name) for name in ("rela-1", "back")]
-        most = sorted(lengths[0])[30]
-        both = sum(one <= most and other <= most for one, other in zip(*lengths, strict=True))
-        assert both < sum(one <= most for one in lengths[0])
-        for module in ("links", "choosing"):
-            monkeypatch.setattr(f"rela.alignment.{module}.windows", partial(windows, size=3))
-        with pytest.warns(UserWarning, match="left out: too-many-pieces"):
-            found = run_study([folder / "rela-1"], replace(corpus, max_pieces=most), tmp_path, opposite=folder / "back")
-        assert f"|linked:{both}|" in found["models"][0]["measures"]["symmetrised.aer"]["signature"]
-
-    def test_refused_before_any_work(self, folder: Path, corpus: Corpus, tmp_path: Path):
-        with pytest.raises(ValueError, match="expected an opposite model from de to en, got one from en to de"):
-            run_study([folder / "rela-1"], corpus, tmp_path / "out", opposite=folder / "softmax")
-        with pytest.raises(ValueError, match="expected gold links to compare two directions by, got none"):
-            run_study([folder / "rela-1"], replace(corpus, gold=None), tmp_path / "out", opposite=folder / "back")
-        assert not (tmp_path / "out").exists()
-
-
-GOING_ON = StudyOptions(num_examples=5, num_hallucinated=25, num_ablated=4)
-
-
-@pytest.fixture(scope="module")
-def whole(folder: Path, corpus: Corpus) -> Path:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        in_windows(monkeypatch, 9)
-        run_study([folder / "rela-1", folder / "softmax"], corpus, folder / "whole", GOING_ON)
-    return folder / "whole"
-
-
-@pytest.mark.slow
-def test_trained_models_of_both_directions(tmp_path: Path):
-    """From text to results; what must hold between two directions and both, however little was learned."""
-    lines = {name: tmp_path / "corpus" / f"test.{name}" for name in ("en", "de", "sure", "possible", "tags.de")}
-    write_grammar(tmp_path / "corpus", counts={"train": 5_000, "dev": 100, "test": 300})
-    for languages in (("en", "de"), ("de", "en")):
-        store = tmp_path / f"store-{languages[0]}"
-        sources = {
-            split: [PairSource.files(*(tmp_path / "corpus" / f"{split}.{language}" for language in languages))]
-            for split in ("train", "dev")
-        }
-        prepare(sources, languages, store, PrepareOptions(merges=1_000))
-        config = demo_config(store, "rela-g", DemoSize(tokens=60_000), seed=3)
-        new_trainer(config, tmp_path / languages[0])[0].train()
-    corpus = Corpus(
-        source=lines["en"],
-        target=lines["de"],
-        gold=GoldFiles(sure=lines["sure"], possible=lines["possible"]),
-        tags=lines["tags.de"],
-    )
-    found = run_study([tmp_path / "en"], corpus, tmp_path / "out", opposite=tmp_path / "de")
-    [model] = found["models"]
-    assert model["seed"] == 3
-    values = {name: measure["value"] for name, measure in model["measures"].items()}
-    rates = dict(zip(model["measures"]["symmetrised.aer"]["labels"]["method"], values["symmetrised.aer"], strict=True))
-    best = [model["best"][shift]["aer"] for shift in ("normal", "shifted")]
-    assert rates["forward"] <= min(best) + 1e-6  # the mean over heads, and another rule, may be chosen too
-    _, _, intersection, union, grown = values["symmetrised.recall"]
-    assert intersection <= min(values["symmetrised.recall"][:2])
-    assert max(values["symmetrised.recall"][:2]) <= union
-    assert intersection <= grown <= union
-    assert found["models"][0]["findings"]
-
-
-class TestGoingOn:
-    @pytest.mark.parametrize("after", [1, 4, 5, 6, 9])
-    def test_the_same_as_uninterrupted(
-        self, folder: Path, corpus: Corpus, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
-    ):
-        """Cut off in the first model, at its end, in its ablation, and in the second model."""
-        in_windows(monkeypatch, 9)
-        paths = [folder / "rela-1", folder / "softmax"]
-        expected = without_cost(json.loads((whole / "results.json").read_text(encoding="utf-8")))
-        with pytest.raises(KeyboardInterrupt):
-            run_study(paths, corpus, tmp_path / "out", GOING_ON, progress=Stop(after))
-        assert not (tmp_path / "out" / "results.json").exists()
-        told: list[str] = []
-        with pytest.warns(UserWarning, match="has the beginning of the same analysis; going on from there"):
-            found = run_study(paths, corpus, tmp_path / "out", GOING_ON, progress=lambda what, _: told.append(what))
-        assert without_cost(found) == expected
-        assert told.count("analysing rela-g") == max(0, 5 - after)
-        written = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
-        assert without_cost(written) == expected
-        assert (tmp_path / "out" / "attention.npz").read_bytes() == (whole / "attention.npz").read_bytes()
-        assert not (tmp_path / "out" / "partial").exists()
-
-    def test_another_recipe_begins_anew(
-        self, folder: Path, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ):
-        in_windows(monkeypatch, 9)
-        paths = [folder / "rela-1", folder / "softmax"]
-        with pytest.raises(KeyboardInterrupt):
-            run_study(paths, corpus, tmp_path / "out", GOING_ON, progress=Stop(3))
-        whole = run_study(paths[::-1], corpus, tmp_path / "whole", GOING_ON)
-        with pytest.warns(UserWarning, match="has the beginning of another analysis, which is dropped"):
-            found = run_study(paths[::-1], corpus, tmp_path / "out", GOING_ON)  # in another order
-        assert without_cost(found) == without_cost(whole)
-
-    def test_an_error_in_the_text_keeps_what_was_measured(
-        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ):
-        in_windows(monkeypatch, 9)
-        corpus = write_corpus(tmp_path / "corpus", 20)
-        lines = corpus.files["tags"].read_text(encoding="utf-8").splitlines()
-        write_lines(corpus.files["tags"], [*lines[:15], "X " * 30, *lines[16:]])
-        with pytest.raises(ValueError, match=r"tags.de, line 16: expected \d+ tags"):
-            run_study([folder / "rela-1"], corpus, tmp_path / "out")
-        assert (tmp_path / "out" / "partial" / "0.npz").exists()
-
-    def test_killed(self, folder: Path, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        """By the system, at any moment."""
-        in_windows(monkeypatch, 2)
-        whole = run_study([folder / "rela-1"], corpus, tmp_path / "whole", GOING_ON)
-        script = (
-            "import functools, sys, time\n"
-            "from pathlib import Path\n"
-            "from rela.alignment.pairs import windows\n"
-            "from rela.analysis import measuring, study\n"
-            "from rela.analysis.corpus import Corpus, GoldFiles\n"
-            "for module in (measuring, study): module.windows = functools.partial(windows, size=2)\n"
-            "folder = Path(sys.argv[1])\n"
-            "gold = GoldFiles(sure=folder / 'test.sure', possible=folder / 'test.possible')\n"
-            "files = {'source': folder / 'test.en', 'target': folder / 'test.de', 'tags': folder / 'test.tags.de'}\n"
-            "corpus = Corpus(**files, gold=gold)\n"
-            "slowly = lambda what, count: time.sleep(0.05)\n"
-            f"options = study.{GOING_ON!r}\n"
-            "study.run_study([Path(sys.argv[2])], corpus, Path(sys.argv[3]), options, progress=slowly)\n"
-        )
-        out = tmp_path / "out"
-        arguments = [sys.executable, "-c", script, str(corpus.source.parent), str(folder / "rela-1"), str(out)]
-        with subprocess.Popen(arguments, env=same_package()) as process:
-            until = time.monotonic() + 120
-            while not (out / "partial" / "0.npz").exists():
-                assert process.poll() is None
-                assert time.monotonic() < until
-                time.sleep(0.005)
-            process.kill()
-        assert not (out / "results.json").exists()
-        with pytest.warns(UserWarning, match="going on from there"):
-            found = run_study([folder / "rela-1"], corpus, out, GOING_ON)
-        assert without_cost(found) == without_cost(whole)
-
-
 class TestSmall:
     @pytest.mark.parametrize("attention", ["rela-1", "softmax"])
     def test_one_pair_of_one_word(self, folder: Path, tmp_path: Path, attention: str):
         corpus = write_text(tmp_path / "corpus", [("dog", "Hund")])
-        found = run_study([folder / attention], corpus, tmp_path / "out", ALL)
+        found = run_study([folder / attention], corpus, tmp_path / "out", EVERYTHING)
         assert found["data"]["pairs"] == 1
         assert not any(name.startswith("hallucinated") for name in found["models"][0]["measures"])
         write_page(load_results(tmp_path / "out"), tmp_path / "report.html")
@@ -479,7 +228,7 @@ class TestSmall:
         corpus = write_text(tmp_path / "corpus", [("dog", "Hund"), ("a dog", "ein Hund")])
         for name, line in (("sure", ""), ("possible", possible)):
             write_lines(corpus.files[name], [line] * 2)
-        found = run_study([folder / "rela-1"], corpus, tmp_path / "out", ALL)
+        found = run_study([folder / "rela-1"], corpus, tmp_path / "out", EVERYTHING)
         assert found["data"]["gold"]["sure_links"] == 0
         write_page(load_results(tmp_path / "out"), tmp_path / "report.html")
 
@@ -487,7 +236,7 @@ class TestSmall:
         pairs = [("dog", "Hund"), ("", "Hund"), ("dog", ""), ("a dog " * 40, "Hund"), ("the cat", "Katze")]
         corpus = replace(write_text(tmp_path / "corpus", pairs), max_pieces=50)
         with pytest.warns(UserWarning, match="left out") as caught:
-            found = run_study([folder / "rela-1"], corpus, tmp_path / "out", ALL)
+            found = run_study([folder / "rela-1"], corpus, tmp_path / "out", EVERYTHING)
         said = [str(warning.message) for warning in caught]
         assert [line.partition(" (")[0] for line in said] == [
             "left out: empty-source: 1",
