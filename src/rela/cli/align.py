@@ -6,6 +6,16 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from rela._streams import check_standard_output, has_standard_output
+from rela.cli._options import (
+    BaseOption,
+    DeviceOption,
+    FlipOption,
+    ModelArgument,
+    ReplaceOption,
+    ResumeOption,
+    ThreadsOption,
+    TokenisedOption,
+)
 from rela.cli._output import STDOUT, JsonOption, check_not_input, console_for
 from rela.cli._outputs import check_output
 from rela.cli._usage import replacements_of
@@ -20,7 +30,7 @@ _METHODS = ("intersection", "union", "grow-diag-final-and")
 
 
 def align(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory, or the folder of a finished run.")],
+    model: ModelArgument,
     source: Annotated[str, typer.Option("--src", metavar="FILE", help="Source sentences, one a line; packed or not.")],
     target: Annotated[str, typer.Option("--tgt", metavar="FILE", help="Their translations, as many lines.")],
     output: Annotated[
@@ -69,18 +79,10 @@ def align(
     gold_possible: Annotated[
         str | None, typer.Option(metavar="FILE", help="Possible links, if --gold-sure has the sure ones alone.")
     ] = None,
-    base: Annotated[int, typer.Option(min=0, max=1, help="The number of the first word in gold files.")] = 0,
-    flip: Annotated[bool, typer.Option("--flip", help="Gold files say target-source.")] = False,
-    tokenised: Annotated[
-        bool,
-        typer.Option(
-            "--tokenised", help="Words are what stands between blanks; the model reads them joined as raw text."
-        ),
-    ] = False,
-    replacement: Annotated[
-        list[str] | None,
-        typer.Option("--replace", metavar="OLD=NEW", help="A word that the model shall read another way; repeatable."),
-    ] = None,
+    base: BaseOption = 0,
+    flip: FlipOption = False,
+    tokenised: TokenisedOption = False,
+    replacement: ReplaceOption = None,
     opposite: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="A model of the opposite direction, for --symmetrise.")
     ] = None,
@@ -93,11 +95,9 @@ def align(
     max_pieces: Annotated[
         int, typer.Option(min=1, max=100_000, help="Words behind so many pieces of a side have no links, with a note.")
     ] = 1024,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an --output that was cut off; same input, same options.")
-    ] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. Default: torch's.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
+    resume: ResumeOption = False,
+    threads: ThreadsOption = None,
+    device: DeviceOption = "cpu",
     json_to: JsonOption = None,
 ) -> None:
     """Link the words of sentences and their translations, by a model's cross-attention.

@@ -5,6 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rela.cli._options import (
+    BaseOption,
+    DeviceOption,
+    FlipOption,
+    ModelArgument,
+    ReplaceOption,
+    ThreadsOption,
+    TokenisedOption,
+)
 from rela.cli._output import JsonOption, check_not_input, console_for, write_json
 from rela.cli._outputs import check_direction
 from rela.cli._usage import replacements_of, told_when_stopped, wrong_use
@@ -20,7 +29,7 @@ _SHOWN = 3
 
 
 def analyze(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory, or the folder of a finished run.")],
+    model: ModelArgument,
     source: Annotated[Path, typer.Option("--src", metavar="FILE", help="Source sentences, one a line; packed or not.")],
     target: Annotated[Path, typer.Option("--tgt", metavar="FILE", help="Their translations, as many lines.")],
     out: Annotated[
@@ -36,8 +45,8 @@ def analyze(
     gold_possible: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Possible links, if --gold-sure has the sure ones alone.")
     ] = None,
-    base: Annotated[int, typer.Option(min=0, max=1, help="The number of the first word in gold files.")] = 0,
-    flip: Annotated[bool, typer.Option("--flip", help="Gold files say target-source.")] = False,
+    base: BaseOption = 0,
+    flip: FlipOption = False,
     tags: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Tags of the target's words, a line for each sentence.")
     ] = None,
@@ -45,16 +54,8 @@ def analyze(
         str | None,
         typer.Option(metavar="NAME", help='Tag the target: hanta (German, English, Dutch; the extra "tags").'),
     ] = None,
-    tokenised: Annotated[
-        bool,
-        typer.Option(
-            "--tokenised", help="Words are what stands between blanks; the model reads them joined as raw text."
-        ),
-    ] = False,
-    replacement: Annotated[
-        list[str] | None,
-        typer.Option("--replace", metavar="OLD=NEW", help="A word that the model shall read another way; repeatable."),
-    ] = None,
+    tokenised: TokenisedOption = False,
+    replacement: ReplaceOption = None,
     opposite: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="A model of the opposite direction, to symmetrise links with.")
     ] = None,
@@ -72,8 +73,8 @@ def analyze(
     max_pieces: Annotated[
         int, typer.Option(min=1, max=100_000, help="Pairs with a longer side are left out, and counted.")
     ] = 1024,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. Default: torch's.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
+    threads: ThreadsOption = None,
+    device: DeviceOption = "cpu",
     json_to: JsonOption = None,
 ) -> None:
     """Measure what every head does, and write a page to look at it.

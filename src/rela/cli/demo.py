@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rela.cli._options import ThreadsOption
 from rela.cli._output import JsonOption, console_for, write_json
 from rela.cli._usage import told_when_stopped, wrong_use
 
@@ -25,7 +26,7 @@ def demo(
         Path | None, typer.Option(help="Where to work. Default: runs/demo- and the attention.", show_default=False)
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 1,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. Default: torch's.")] = None,
+    threads: ThreadsOption = None,
     json_to: JsonOption = None,
 ) -> None:
     """Make a bilingual corpus, train a small model on it, translate, evaluate, look inside: minutes on a laptop.

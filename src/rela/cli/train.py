@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rela.cli._options import DeviceOption
 from rela.cli._output import JsonOption, console_for, write_json
 from rela.cli._usage import wrong_use
 
@@ -30,7 +31,7 @@ def train(
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change a setting; repeat for more.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run from its last checkpoint.")] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
+    device: DeviceOption = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of a process. Default: torch's.")] = None,
     json_to: JsonOption = None,
 ) -> None:

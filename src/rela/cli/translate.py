@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from rela._streams import check_standard_output, has_standard_output
+from rela.cli._options import DeviceOption, ResumeOption, ThreadsOption
 from rela.cli._output import STDOUT, JsonOption, check_not_input, console_for
 from rela.cli._outputs import check_output
 
@@ -35,11 +36,9 @@ def translate(
     max_source: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Longer sources, in pieces, are cut, with a warning.")
     ] = 1024,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an --output that was cut off; same input, same options.")
-    ] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. Default: torch's.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
+    resume: ResumeOption = False,
+    threads: ThreadsOption = None,
+    device: DeviceOption = "cpu",
     json_to: JsonOption = None,
 ) -> None:
     """Translate line by line.
