@@ -36,12 +36,16 @@ function rangeOf(values, { low = 0, high = null } = {}) {
   return top - bottom < 1e-9 ? [bottom, bottom + 1] : [bottom, top + (high === null ? 0.06 * (top - bottom) : 0)];
 }
 
+// A line across the whole frame.
+const across = (frame, value, name) => svg(
+  "line",
+  { class: name, x1: FRAME.left, x2: FRAME.width - FRAME.right, y1: frame.y(value), y2: frame.y(value) },
+);
+
+
 function axisY(frame, range, format) {
   return ticks(...range).map((value) => [
-    svg(
-      "line",
-      { class: "grid", x1: FRAME.left, x2: FRAME.width - FRAME.right, y1: frame.y(value), y2: frame.y(value) },
-    ),
+    across(frame, value, "grid"),
     svg("text", { class: "tick", x: FRAME.left - 6, y: frame.y(value) + 3.5, "text-anchor": "end" }, format(value)),
   ]);
 }
@@ -105,16 +109,7 @@ function lineChart({ title, lines, labels, share = true, high = null, along = "l
       },
       label,
     ))),
-    reference === null ? null : svg(
-      "line",
-      {
-        class: "reference",
-        x1: FRAME.left,
-        x2: FRAME.width - FRAME.right,
-        y1: frame.y(reference),
-        y2: frame.y(reference),
-      },
-    ),
+    reference === null ? null : across(frame, reference, "reference"),
     axisName(along),
     cursor,
     drawn,
@@ -189,16 +184,7 @@ function pathChart({ title, paths, nameX, nameY, reference }) {
       { class: "tick", x: frame.x(value), y: FRAME.height - FRAME.bottom + 14, "text-anchor": "middle" },
       percent(value, 0),
     )),
-    svg(
-      "line",
-      {
-        class: "reference",
-        x1: FRAME.left,
-        x2: FRAME.width - FRAME.right,
-        y1: frame.y(reference),
-        y2: frame.y(reference),
-      },
-    ),
+    across(frame, reference, "reference"),
     paths.map((path) => {
       const line = svg(
         "path",
