@@ -75,7 +75,7 @@ def check(weighing: Weighing) -> Sums:
     return expected
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(weighings(), st.sampled_from((1, 2)))
 def test_all_ways_agree_with_the_definition(weighing: Weighing, num_threads: int):
     with threads(num_threads):

@@ -139,7 +139,9 @@ class TestExport:
         module = SelfAttention(attention, need_weights=attention in ("rela-i", "softmax")).eval()
         assert_same_program(export(module), module, ((9, 5, 1), (2, 2), (17, 3, 4, 16), (4, 0)))
 
-    @pytest.mark.parametrize("attention", ["softmax", "sparsemax", "entmax", "rela-g"])
+    @pytest.mark.parametrize(
+        "attention", ["softmax", "sparsemax", pytest.param("entmax", marks=pytest.mark.slow), "rela-g"]
+    )
     def test_strict(self, attention: str) -> None:
         module = SelfAttention(attention).eval()
         assert_same_program(export(module, strict=True, shortest=9), module, ((9, 5, 1), (17, 3, 4, 16)))

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 from unittest import mock
@@ -51,11 +50,12 @@ def test_python_m_rela_is_the_same():
 
 def test_help_answers_well_under_a_second():
     def seconds() -> float:
-        start = time.perf_counter()
+        before = os.times()
         assert rela("--help").returncode == 0
-        return time.perf_counter() - start
+        after = os.times()
+        return (after.children_user + after.children_system) - (before.children_user + before.children_system)
 
-    # The fastest of five, because the tests next door keep the machine busy.
+    # Processor time, and the fastest of five, because the tests next door keep the machine busy.
     assert min(seconds() for _ in range(5)) < 0.7
 
 
