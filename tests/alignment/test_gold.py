@@ -29,7 +29,7 @@ def test_one_file_without_marks(tmp_path: Path):
         GoldLinks({(3, 1)}, {(3, 1)}),
     ]
     assert (gold.pairs, gold.empty, gold.sure_links, gold.possible_links) == (3, 1, 3, 3)
-    assert gold.signature() == "gold:dev|base:0|flipped:no|pairs:3|sure:3|possible:3"
+    assert gold.signature() == "gold:dev|base:0|flipped:no|gold-pairs:3|sure:3|possible:3"
 
 
 @pytest.mark.parametrize("mark", ["p", "?"])
@@ -46,7 +46,7 @@ def test_two_files(tmp_path: Path):
         GoldLinks({(0, 0), (1, 1)}, {(0, 0), (1, 1), (1, 2), (3, 3)}),
         GoldLinks({(2, 2)}, {(2, 2)}),
     ]
-    assert gold.signature() == "gold:dev|base:0|flipped:no|pairs:2|sure:3|possible:5"
+    assert gold.signature() == "gold:dev|base:0|flipped:no|gold-pairs:2|sure:3|possible:5"
     assert gold.to_json() == {
         "name": "dev",
         "sure": str(sure),
@@ -62,7 +62,7 @@ def test_two_files(tmp_path: Path):
 def test_counted_from_one_and_flipped(tmp_path: Path):
     gold = read_gold(write(tmp_path, "1-1 3p2\n"), base=1, flipped=True)
     assert list(gold) == [GoldLinks({(0, 0)}, {(0, 0), (1, 2)})]
-    assert gold.signature() == "gold:dev|base:1|flipped:yes|pairs:1|sure:1|possible:2"
+    assert gold.signature() == "gold:dev|base:1|flipped:yes|gold-pairs:1|sure:1|possible:2"
 
 
 @given(st.sets(st.tuples(st.integers(0, 99), st.integers(0, 99))), st.booleans(), st.sampled_from([0, 1]))

@@ -105,6 +105,7 @@ class TestOtherFindings:
                     "hallucinated.auc.mean": measure(0.97),
                     "hallucinated.null.real": measure([0.2, 0.4]),
                     "hallucinated.null.shuffled": measure([0.5, 0.7]),
+                    "hallucinated.pairs": measure([400, 400]),
                 },
                 "Wrong targets show: with targets shuffled between sentences, 60% of the cross-attention rows are "
                 "null, with the right ones 30%. Of a right and a wrong pair, the wrong one has the higher null rate "
@@ -192,6 +193,10 @@ class TestOtherFindings:
             {"cross.null": measure([[0.0, 0.0]]), "cross.sparsity": measure([[0.0, 1e-6]])},  # softmax
             {"hallucinated.auc.mean": measure(0.5), "hallucinated.null.real": measure([0.0]),
              "hallucinated.null.shuffled": measure([0.0])},
+            {"hallucinated.auc.mean": measure(0.7), "hallucinated.null.real": measure([0.2]),  # by chance
+             "hallucinated.null.shuffled": measure([0.3]), "hallucinated.pairs": measure([10, 10])},
+            {"hallucinated.auc.mean": measure(0.7), "hallucinated.null.real": measure([0.3]),  # long pairs say no
+             "hallucinated.null.shuffled": measure([0.2]), "hallucinated.pairs": measure([900, 900])},
             {"cross.ablation.null": measure([[None]]), "cross.ablation.active": measure([[0.1]])},
             {"cross.ablation.null": measure([[0.2]]), "cross.ablation.active": measure([[0.3]])},
             {"cross.aer.normal.any": measure([[None, None]])},

@@ -84,7 +84,7 @@ class TestOpposite:
         assert f"|linked:{both}|" in found["models"][0]["measures"]["symmetrised.aer"]["signature"]
 
     def test_refused_before_any_work(self, folder: Path, corpus: Corpus, tmp_path: Path):
-        with pytest.raises(ValueError, match="expected an opposite model from de to en, got one from en to de"):
+        with pytest.raises(ValueError, match="--opposite: expected a model from de to en, got one from en to de"):
             run_study([folder / "rela-1"], corpus, tmp_path / "out", opposite=folder / "softmax")
         with pytest.raises(ValueError, match="expected gold links to compare two directions by, got none"):
             run_study([folder / "rela-1"], replace(corpus, gold=None), tmp_path / "out", opposite=folder / "back")

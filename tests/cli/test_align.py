@@ -168,7 +168,7 @@ class TestBestOn:
     def test_other_gold(self, call: Align, tmp_path: Path, base: int, flip: bool):
         write_gold(tmp_path / "gold", self.CHOICE, base=base, flip=flip)
         _, _, err = call(*FILES, "--best-on", "gold", "--base", str(base), *(["--flip"] if flip else []))
-        assert f"base:{base}|flipped:{'yes' if flip else 'no'}|pairs:5|" in err
+        assert f"base:{base}|flipped:{'yes' if flip else 'no'}|gold-pairs:5|" in err
         assert load_choice(tmp_path / "model", text_model()[0]) == self.CHOICE
 
     def test_gold_for_the_first_lines(self, call: Align, tmp_path: Path):
@@ -176,6 +176,14 @@ class TestBestOn:
         code, out, err = call(*FILES, "--best-on", "gold")
         assert (code, out.count("\n")) == (0, 5)
         assert "pairs:3|" in err
+
+    def test_signed(self, call: Align, tmp_path: Path):
+        """Whoever reads the error rate of a choice must see that it was made on the same sentences."""
+        write_gold(tmp_path / "gold", self.CHOICE)
+        _, out, err = call(*FILES, "--best-on", "gold", "-o", "out", "--json", "-")
+        signature = json.loads(out)["best_on"]["signature"]
+        assert "|chosen-on:gold|" in signature
+        assert signature in err
 
     def test_what_is_given_stays(self, call: Align, tmp_path: Path):
         write_gold(tmp_path / "gold", self.CHOICE)
@@ -207,9 +215,9 @@ class TestEvaluation:
         assert found["choice"] == {"layer": 1, "shifted": True, "head": None, "rule": "merged"}
         assert found["links"] == len(expected().split())
         signature = (
-            f"AER|gold:test|base:0|flipped:no|pairs:5|sure:{sum(len(g.sure) for g in gold)}"
+            f"AER|gold:test|base:0|flipped:no|gold-pairs:5|sure:{sum(len(g.sure) for g in gold)}"
             f"|possible:{sum(len(g.possible) for g in known)}|attention:rela-g|layer:2|head:mean|shift:yes|rule:merged"
-            "|level:word|words:raw|replaced:no|v0.1.0"
+            "|level:word|words:split|v0.1.0"
         )
         assert found["evaluation"]["signature"] == signature
         assert err == f"AER {rate:.2%}, precision {found['evaluation']['precision']:.2%}, recall " + (

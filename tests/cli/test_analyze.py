@@ -57,7 +57,8 @@ class TestOutputs:
         assert names(Path("out")) == ["attention.npz", "report.html", "results.json"]
         found = results()
         lines = out.splitlines()
-        assert lines[0] == "rela-g: 12 pairs, too few batches to tell the cost"
+        doubt = "so few that what stands out may be chance"
+        assert lines[0] == f"rela-g: 12 pairs ({doubt}), too few batches to tell the cost"
         assert lines[1] == f"  - {found['models'][0]['findings'][0]['text']}"
         assert lines[-2] == "out: results.json, attention.npz; figures and tables: rela report out"
         assert lines[-1] == "look at out/report.html"
@@ -81,17 +82,16 @@ class TestOutputs:
         assert all(f"{model['name']}: 12 pairs" in out for model in found["models"])
 
     def test_what_is_left_out_is_said(self, call: Analyze):
-        write_lines(Path("test.en"), ["dog", "", "a dog " * 30, "cat"])
+        write_lines(Path("test.en"), ["dog", "", "a dog " * 30, "cat", "dog " * 3000])
         write_lines(Path("test.de"), ["Hund", "Hund", "Hund", "Katze", "Haus"])
         code, _, err = call(*FILES, "--max-pieces", "40", "--json", "-")
         assert code == 0
         assert err.splitlines() == [
-            "rela: note: left out: unequal-lines: 1 (a line without a partner, because the other file has fewer lines)"
-            ": test.de:5",
             "rela: note: left out: empty-source: 1 (nothing but blanks on the source side): test.en:2",
+            "rela: note: left out: too-long: 1 (lines with more than 10,000 characters; see --max-pieces)",
             "rela: note: left out: too-many-pieces: 1 (pairs with more than 40 pieces on a side; see --max-pieces)",
         ]
-        assert results()["data"]["skipped"] == {"unequal-lines": 1, "empty-source": 1, "too-many-pieces": 1}
+        assert results()["data"]["skipped"] == {"empty-source": 1, "too-long": 1, "too-many-pieces": 1}
 
     def test_the_wrong_way_round(self, call: Analyze):
         code, _, err = call("--src", "test.de", "--tgt", "test.en", "--out", "out")
@@ -222,7 +222,7 @@ class TestRefused:
             (["--base", "1"], 2, "--flip and --base: expected --gold-sure as well"),
             (["--flip"], 2, "--flip and --base: expected --gold-sure as well"),
             (["--opposite", "run"], 2, "--opposite: expected --gold-sure as well"),
-            (["--opposite", "run", *GOLD], 1, "expected an opposite model from de to en, got one from en to de"),
+            (["--opposite", "run", *GOLD], 1, "--opposite: expected a model from de to en, got one from en to de"),
             (["--tags", "test.tags.de", "--tagger", "hanta"], 2, "--tags and --tagger: expected one of them"),
             (["--tagger", "spacy"], 2, "--tagger: expected hanta, got 'spacy'"),
             (["--replace", "x"], 2, "--replace: expected OLD=NEW"),
@@ -256,6 +256,29 @@ class TestRefused:
         code, _, err = call("--src", "none.en", "--tgt", "none.de", "--out", "out")
         assert code == 1
         assert err == "rela: error: none.en: expected at least one pair to analyse, got none: the files are empty\n"
+        assert not Path("out").exists()
+
+    def test_a_failure_leaves_what_was_there(self, call: Analyze):
+        """Of a folder that was there before, nothing goes; of an analysis that measured nothing, nothing stays."""
+        Path("test.sure").write_text("0-99\n" * 12, encoding="utf-8")
+        Path("out").mkdir()
+        Path("out/mine.txt").touch()
+        assert call(*FILES, "--gold-sure", "test.sure")[0] == 1
+        assert [path.name for path in Path("out").iterdir()] == ["mine.txt"]
+
+    def test_texts_of_unequal_length(self, call: Analyze):
+        write_lines(Path("short.de"), ["Hund"])
+        code, _, err = call("--src", "test.en", "--tgt", "short.de", "--out", "out")
+        assert code == 1
+        assert "expected as many lines in both" in err
+        assert "got 12 and 1" in err
+
+    def test_one_pair(self, call: Analyze):
+        for name in ("one.en", "one.de"):
+            write_lines(Path(name), ["Hund"])
+        code, out, _ = call("--src", "one.en", "--tgt", "one.de", "--out", "out")
+        assert code == 0
+        assert "rela-g: 1 pair (so few that what stands out may be chance), too few batches" in out
 
     def test_a_folder_that_may_not_be_written(self, call: Analyze):
         if os.geteuid() == 0:

@@ -1,6 +1,7 @@
 """Reading result files."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +56,7 @@ def test_nothing_to_measure_is_not_a_number(tmp_path: Path):
     ("content", "message"),
     [
         ("{", "expected JSON"),
-        ("[]", "expected format 'rela-results-1', got 'list'"),
+        ("[]", "expected results of the format 'rela-results-1', got 'list'"),
         ('{"format": "other"}', "got 'other'"),
         ('{"format": "rela-results-1"}', "expected data, models and groups"),
     ],
@@ -73,6 +74,24 @@ def test_no_file(tmp_path: Path):
 
 def test_damaged_examples(tmp_path: Path):
     write_results(tmp_path)
-    (tmp_path / "attention.npz").write_bytes(b"no archive")
-    with pytest.raises(ValueError, match=r"attention\.npz"):
-        load_results(tmp_path)
+    path = tmp_path / "attention.npz"
+    whole = path.read_bytes()
+    for damaged in (b"no archive", b"", whole[:1000], whole[:-30]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"attention\.npz: expected examples of .*, or move the file away"):
+            load_results(tmp_path)
+
+
+def test_damaged_weights(tmp_path: Path):
+    """The list of the parts is whole, but one of them is not."""
+    write_results(tmp_path)
+    path = tmp_path / "attention.npz"
+    with zipfile.ZipFile(path) as archive:
+        place = archive.getinfo("0.cross.0.npy").header_offset
+    data = bytearray(path.read_bytes())
+    data[place + 60 : place + 160] = bytes(100)
+    path.write_bytes(data)
+    examples = load_results(tmp_path).examples
+    assert examples is not None
+    with pytest.raises(ValueError, match=r"attention\.npz: expected examples"):
+        examples.weights(0, "cross", 0)

@@ -57,7 +57,7 @@ class GoldReader:
     def signature(self) -> str:
         """How the gold links were read, and how many were, for the signatures of numbers."""
         flipped = "yes" if self.flipped else "no"
-        counts = f"pairs:{self.pairs}|sure:{self.sure_links}|possible:{self.possible_links}"
+        counts = f"gold-pairs:{self.pairs}|sure:{self.sure_links}|possible:{self.possible_links}"
         return f"gold:{self.name}|base:{self.base}|flipped:{flipped}|{counts}"
 
     def to_json(self) -> dict[str, Any]:

@@ -13,12 +13,15 @@ from rela.alignment.gold import GoldReader
 from rela.alignment.pairs import EncodedPair, encode_side
 from rela.analysis.tags import Tagger, check_tags, read_tags
 from rela.text.problems import ReadReport
-from rela.text.readers import PairSource, read_pairs
+from rela.text.readers import MAX_CHARS, PairSource, count_lines, read_pairs
 from rela.text.store import Tokenizers
 from rela.text.worded import Wording
 
+_CHARS_A_PIECE: Final = 16
+"""A line with more than so many characters for each piece that is allowed is hardly text."""
 TOO_LONG: Final = "too-many-pieces"
 """Why a pair was left out, besides the problems of lines."""
+_TOO_MANY_CHARS: Final = "too-long"  # one of PROBLEMS
 
 
 class Item(NamedTuple):
@@ -67,6 +70,11 @@ class Corpus:
         return stem_of(str(self.source))
 
     @property
+    def max_chars(self) -> int:
+        """Longer lines are left out before they are split into pieces."""
+        return max(MAX_CHARS, _CHARS_A_PIECE * self.max_pieces)
+
+    @property
     def tags_name(self) -> str | None:
         """The file of tags, or the tagger."""
         if self.tags is None:
@@ -84,7 +92,7 @@ class Corpus:
         return found | ({"tags": self.tags} if isinstance(self.tags, Path) else {})
 
     def check(self) -> None:
-        """Refuse files that are not there, and those that can be read only once."""
+        """Refuse files that are not there or can be read only once, and texts of unequal length."""
         for name, path in self.files.items():
             if path.is_file():
                 continue
@@ -96,6 +104,12 @@ class Corpus:
                     "it to a file first"
                 )
             raise FileNotFoundError(f"{path}: expected a file ({name}), there is none")
+        source, target = count_lines(self.source), count_lines(self.target)
+        if source != target:
+            raise ValueError(
+                f"{self.source} and {self.target}: expected as many lines in both, since line n of one must belong to "
+                f"line n of the other, got {source:,} and {target:,}"
+            )
 
     def read(self, tokenizers: Tokenizers) -> Reading:
         """All pairs without a problem, in order, in a model's pieces."""
@@ -136,7 +150,13 @@ class Reading:
 
     def lines(self) -> list[str]:
         """For people: a line for each reason to leave lines out."""
-        return [*self.report.lines()[1:], *self.lines_on_length()]
+        lines = self.report.lines(but=(_TOO_MANY_CHARS,))[1:]
+        if count := self.report.counts.get(_TOO_MANY_CHARS):
+            lines.append(
+                f"{_TOO_MANY_CHARS}: {count:,} (lines with more than {self.corpus.max_chars:,} characters; see "
+                "--max-pieces)"
+            )
+        return [*lines, *self.lines_on_length()]
 
     def lines_on_length(self) -> list[str]:
         """That of length alone, which depends on a model's pieces."""
@@ -156,18 +176,13 @@ class Reading:
 
     def _encoded(self, tokenizers: Tokenizers) -> Iterator[Item]:
         corpus = self.corpus
-        for line, source, target in read_pairs(PairSource.files(corpus.source, corpus.target), report=self.report):
+        files = PairSource.files(corpus.source, corpus.target)
+        for line, source, target in read_pairs(files, report=self.report, max_chars=corpus.max_chars):
             sides = (
                 encode_side(subwords, corpus.wording.read(text))
                 for subwords, text in ((tokenizers.source, source), (tokenizers.target, target))
             )
             yield Item(source, target, EncodedPair(line, *sides), None, None)
-        surplus = self.report.counts.get("unequal-lines")
-        if surplus and (corpus.gold is not None or isinstance(corpus.tags, Path)):
-            raise ValueError(
-                f"{corpus.source} and {corpus.target}: expected as many lines in both, since gold links and tags "
-                f"belong to them by their numbers, got {surplus:,} more in one of them"
-            )
 
     def _with_gold(self, items: Iterator[Item]) -> Iterator[Item]:
         if self.gold is None:

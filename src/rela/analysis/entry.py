@@ -45,11 +45,8 @@ class Signatures:
     """Signatures of one model's numbers on one corpus."""
 
     def __init__(self, measuring: Measuring, attention: str, name: str) -> None:
-        wording = measuring.corpus.wording
         self._data = f"data:{part(measuring.corpus.name)}|pairs:{measuring.num_pairs}"
-        words = "blanks" if wording.tokenised else "split"
-        replaced = ",".join(f"{old}={new}" for old, new in wording.replacements.items())
-        self._words = f"words:{words}" + (f"|replaced:{part(replaced)}" if replaced else "")
+        self._words = measuring.corpus.wording.signature()
         self._model = f"model:{part(name)}|attention:{attention}"
 
     def of(self, what: str, *parts: str, words: bool = False) -> str:
@@ -127,7 +124,11 @@ def measures_of(measuring: Measuring, signatures: Signatures) -> Measures:
     if measuring.hallucination is not None:
         counts = measuring.hallucination.num_pairs
         pairs = f"real:{counts[0]}|shuffled:{counts[1]}|shuffle:cycle-in-{WINDOW}|seed:{measuring.seed}|kind:cross"
-        for name, value in measuring.hallucination.values().items():
+        values = measuring.hallucination.values()
+        if values:
+            of_each = {"targets": ["real", "shuffled"]}
+            found["hallucinated.pairs"] = measure(counts, ("targets",), signatures.of("pairs", pairs), of_each)
+        for name, value in values.items():
             axes = () if value.ndim == 0 else ("layer",)
             found[name] = measure(value, axes, signatures.of(name, pairs))
     if measuring.tags is not None:

@@ -41,6 +41,7 @@ _DISTANCES: Final[Mapping[Kind, Mapping[str, str]]] = {
     },
 }
 _RARELY, _NEARLY_ALWAYS = 0.05, 0.95
+_CERTAINTY = 3.0  # standard deviations
 
 
 def _get(measures: Measures, name: str) -> Values | None:
@@ -65,14 +66,18 @@ def _clipped(strength: float) -> float:
 
 
 def hallucination(measures: Measures) -> Iterator[Finding]:
-    """Are pairs with shuffled targets recognised by their null rate?"""
-    names = ("hallucinated.auc.mean", "hallucinated.null.real", "hallucinated.null.shuffled")
-    area, real, shuffled = (_get(measures, name) for name in names)
-    if area is None or real is None or shuffled is None or area < 0.6:
+    """Are pairs with shuffled targets recognised by their null rate, and surely not by chance?"""
+    names = ("auc.mean", "null.real", "null.shuffled", "pairs")
+    area, real, shuffled, pairs = (_get(measures, f"hallucinated.{name}") for name in names)
+    if area is None or real is None or shuffled is None or pairs is None or area < 0.6:
+        return
+    rate, right_rate = float(np.nanmean(shuffled)), float(np.nanmean(real))
+    by_chance = float(np.sqrt((pairs.sum() + 1) / (12 * pairs.prod())))  # the deviation of a random AUC
+    if rate <= right_rate or area - 0.5 < _CERTAINTY * by_chance:
         return
     yield Finding(
-        text=f"Wrong targets show: with targets shuffled between sentences, {percent(float(np.nanmean(shuffled)))} of "
-        f"the cross-attention rows are null, with the right ones {percent(float(np.nanmean(real)))}. Of a right and a "
+        text=f"Wrong targets show: with targets shuffled between sentences, {percent(rate)} of "
+        f"the cross-attention rows are null, with the right ones {percent(right_rate)}. Of a right and a "
         f"wrong pair, the wrong one has the higher null rate in {percent(float(area))} of the cases (the AUC).",
         strength=_clipped(2 * float(area) - 1),
         sort="hallucination",

@@ -27,7 +27,7 @@ def check_opposite(forward: Languages, backward: Languages, corpus: Corpus) -> N
     expected = Languages(forward.target, forward.source)
     if backward != expected:
         raise ValueError(
-            f"expected an opposite model from {expected.source} to {expected.target}, got one from {backward.source} "
+            f"--opposite: expected a model from {expected.source} to {expected.target}, got one from {backward.source} "
             f"to {backward.target}"
         )
 

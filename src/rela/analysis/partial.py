@@ -94,6 +94,15 @@ class Partial:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def drop_what_is_empty(out: Path, *, is_new: bool) -> None:
+    """After an analysis that failed before it measured anything: its recipe, and the folder if it made that."""
+    folder = out / FOLDER
+    if folder.is_dir() and [path.name for path in folder.iterdir()] == [_RECIPE]:
+        shutil.rmtree(folder)
+    if is_new and not any(out.iterdir()):
+        out.rmdir()
+
+
 def is_begun(out: Path) -> bool:
     """Whether there is something to go on from."""
     return any((out / FOLDER).glob("*.npz"))

@@ -26,7 +26,7 @@ from rela.analysis.findings import specialists
 from rela.analysis.measuring import Measuring
 from rela.analysis.naming import NamedModel, name_models
 from rela.analysis.opposite import check_opposite, symmetrised_measures
-from rela.analysis.partial import Partial, recipe_of
+from rela.analysis.partial import Partial, drop_what_is_empty, recipe_of
 from rela.analysis.results import EXAMPLES_FILE, FORMAT, RESULTS_FILE, Measures, grouped
 from rela.analysis.sample import Sample, examples_of
 from rela.model.directory import LoadedModel, find_model_folder, load_model
@@ -72,6 +72,7 @@ def run_study(
     backward = None if opposite is None else _load(find_model_folder(opposite), options)
     if backward is not None:
         check_opposite(models[0].languages, backward.languages, corpus)
+    is_new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
     lock = FolderLock(out, f"{out}: another analysis is writing here; wait for it to end, or name another folder")
     try:
@@ -80,6 +81,7 @@ def run_study(
         study = _Study(corpus, options, backward, Partial(out, recipe), progress)
         return study.run(models, out)
     finally:
+        drop_what_is_empty(out, is_new=is_new)
         lock.release()
 
 

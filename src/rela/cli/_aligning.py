@@ -167,23 +167,32 @@ def _choose(job: Job, forward: Aligner, backward: Aligner | None) -> tuple[Align
     assert job.best_on is not None
     gold = _gold(job, job.best_on, job.best_possible)
     best = forward.best_on(_read(job, ReadReport()), gold, _limits(job))
-    forward = _remembered(job, forward, best, gold)
-    found = {**_scores(best.counts), "gold": gold.to_json(), "choice": asdict(best.choice)}
+    forward = _remembered(forward, best, gold)
+    found = {**_best_found(forward, best, gold), "gold": gold.to_json()}
     if backward is not None:
         turned = _gold(job, job.best_on, job.best_possible, turned=True)
         pairs = ((line, target, source) for line, source, target in _read(job, ReadReport()))
         other = backward.best_on(pairs, turned, Limits())
-        backward = _remembered(job, backward, other, turned)
-        found["opposite"] = {**_scores(other.counts), "choice": asdict(other.choice)}
+        backward = _remembered(backward, other, turned)
+        found["opposite"] = _best_found(backward, other, turned)
     return forward, backward, found
 
 
-def _remembered(job: Job, aligner: Aligner, best: Best, gold: GoldReader) -> Aligner:
+def _best_found(aligner: Aligner, best: Best, gold: GoldReader) -> dict[str, Any]:
+    signature = _signature(gold, aligner, _chosen_on(gold.sure))
+    return {**_scores(best.counts), "choice": asdict(best.choice), "signature": signature}
+
+
+def _chosen_on(path: str) -> str:
+    return f"chosen-on:{Path(path).name}"
+
+
+def _remembered(aligner: Aligner, best: Best, gold: GoldReader) -> Aligner:
     chosen = replace(aligner, choice=best.choice)
     chosen.remember()
     _tell(
         f"best on {gold.name}: {best.choice}, AER {best.counts.aer:.2%}; remembered in {aligner.folder}\n"
-        f"{_signature(job, gold, chosen)}"
+        f"{_signature(gold, chosen, _chosen_on(gold.sure))}"
     )
     return chosen
 
@@ -264,23 +273,20 @@ def _evaluation(
         other = backward.signature().replace("|", ",")
         more += [f"symmetrise:{job.symmetrise}", f"opposite:{other}"]
     if job.best_on is not None:
-        more.append(f"chosen-on:{Path(job.best_on).name}")
-    signature = _signature(job, gold, forward, *more)
+        more.append(_chosen_on(job.best_on))
+    signature = _signature(gold, forward, *more)
     return {**_scores(counts), **counts._asdict(), "gold": gold.to_json(), "signature": signature}
 
 
-def _signature(job: Job, gold: GoldReader, aligner: Aligner, *more: str) -> str:
+def _signature(gold: GoldReader, aligner: Aligner, *more: str) -> str:
     """All that decides what an error rate is."""
-    words = "tokenised" if job.tokenised else "raw"
-    replaced = ",".join(f"{old}={new}" for old, new in job.replacements.items()) or "no"
     parts = (
         "AER",
         gold.signature(),
         aligner.signature(),
         *more,
         "level:word",
-        f"words:{words}",
-        f"replaced:{replaced}",
+        aligner.wording.signature(),
     )
     return "|".join((*parts, f"v{__version__}"))
 

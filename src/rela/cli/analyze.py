@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _TAGGERS = ("hanta",)
 _SHOWN = 3
+_FEW_PAIRS = 30
 
 
 def analyze(
@@ -179,7 +180,10 @@ def _say(results: dict[str, Any], out: Path, page: Path, console: "Console") -> 
     for entry in results["models"]:
         ratio = entry["cost"]["ratio"]
         cost = "too few batches to tell the cost" if ratio is None else f"{ratio:.2f}x the time of a plain forward pass"
-        console.print(f"{entry['name']}: {entry['pairs']:,} pairs, {cost}")
+        pairs = "1 pair" if entry["pairs"] == 1 else f"{entry['pairs']:,} pairs"
+        if entry["pairs"] < _FEW_PAIRS:
+            pairs += " (so few that what stands out may be chance)"
+        console.print(f"{entry['name']}: {pairs}, {cost}")
         for finding in entry["findings"][:_SHOWN]:
             console.print(f"  - {finding['text']}")
     console.print(f"{out}: results.json, attention.npz; figures and tables: rela report {out}")

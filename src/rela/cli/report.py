@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rela.report.figures import FigureReport
     from rela.report.results import Results
 
+_BENCH = "give results of a benchmark of decoding, with the measure decode.speed (docs/results-format.md)"
 NO_MATPLOTLIB = 'matplotlib is not installed; pip install "rela-attention[report]"'
 
 
@@ -43,7 +44,7 @@ def report(
     from rela.report.tables import write_tables
 
     read = load_results(results)
-    speeds = None if bench is None else load_results(bench)
+    speeds = None if bench is None else load_results(bench, remedy=_BENCH)
     folder = file.parent if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
     page = write_page(read, folder / PAGE_FILE)

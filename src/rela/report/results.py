@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zipfile
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +15,8 @@ from numpy.typing import NDArray
 
 RESULTS_FORMAT: Final = "rela-results-1"
 EXAMPLES_FORMAT: Final = "rela-examples-1"
+_BROKEN: Final = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+"""What numpy raises for a file that is none of its own, or was cut off."""
 RESULTS_FILE: Final = "results.json"
 EXAMPLES_FILE: Final = "attention.npz"
 PAGE_FILE: Final = "report.html"
@@ -58,8 +62,10 @@ class Examples:
 
     def weights(self, model: int, kind: str, sentence: int) -> Weights | None:
         """``[layer, head, query, key]``; None if the file has none for this model."""
-        name = f"{model}.{kind}.{sentence}"
-        return self._archive.get(name)
+        try:
+            return self._archive.get(f"{model}.{kind}.{sentence}")
+        except _BROKEN as error:
+            raise _broken_examples(self.path, error) from None
 
     @cached_property
     def _archive(self) -> Any:
@@ -76,18 +82,22 @@ class Results:
     examples: Examples | None
 
 
-def load_results(path: Path) -> Results:
-    """Read ``results.json`` and, if it is there, ``attention.npz`` beside it. ``path`` is the file or its folder."""
+def load_results(path: Path, *, remedy: str = "`rela analyze` makes one") -> Results:
+    """Read ``results.json`` and, if it is there, ``attention.npz`` beside it. ``path`` is the file or its folder.
+
+    ``remedy`` says in errors where such a file comes from.
+    """
     file = path / RESULTS_FILE if path.is_dir() else path
     if not file.is_file():
-        raise FileNotFoundError(f"{file}: expected a file of results, there is none; `rela analyze` makes one")
+        raise FileNotFoundError(f"{file}: expected a file of results, there is none; {remedy}")
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file}: expected JSON, got {error}; make it anew with `rela analyze`") from None
+        raise ValueError(f"{file}: expected JSON, got {error}; {remedy}") from None
     found = data.get("format") if isinstance(data, dict) else type(data).__name__
     if found != RESULTS_FORMAT:
-        raise ValueError(f"{file}: expected format {RESULTS_FORMAT!r}, got {found!r}; is this another program's file?")
+        got = "a file without any" if found is None else repr(found)
+        raise ValueError(f"{file}: expected results of the format {RESULTS_FORMAT!r}, got {got}; {remedy}")
     try:
         models = [_entry(entry) for entry in data["models"]]
         groups = [_entry(entry) for entry in data["groups"]]
@@ -123,12 +133,17 @@ def _load_examples(path: Path) -> Examples | None:
     if not path.is_file():
         return None
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             data = cast("dict[str, Any]", json.loads(str(archive["examples"])))
         if data["format"] != EXAMPLES_FORMAT:
             raise ValueError(f"the format {data['format']!r}")
         return Examples(data["models"], data["sentences"], path)
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
-        raise ValueError(
-            f"{path}: expected examples of format {EXAMPLES_FORMAT!r}, got {error}; make them anew"
-        ) from None
+    except _BROKEN as error:
+        raise _broken_examples(path, error) from None
+
+
+def _broken_examples(path: Path, error: Exception) -> ValueError:
+    return ValueError(
+        f"{path}: expected examples of format {EXAMPLES_FORMAT!r}, got {error}; make them anew with `rela analyze`, or "
+        "move the file away to show the numbers alone"
+    )

@@ -27,6 +27,7 @@ MAX_CHARS: Final = 10_000
 _LINE_SLACK: Final = 6  # bytes: byte order mark, carriage return and line feed, and one more that tells "too long"
 _RECORD_SLACK: Final = 1 << 16  # bytes: keys and other columns of a record
 _BYTES_PER_CHAR: Final = 4  # UTF-8
+_COUNTED_BYTES: Final = 1 << 16  # a longer line is read in parts when lines are only counted
 _RECORD_BYTES_PER_CHAR: Final = 2 * 12  # two sides; JSON may write a character as \uXXXX\uXXXX
 
 
@@ -137,6 +138,12 @@ def read_lines(path: str | Path, *, report: ReadReport, max_chars: int = MAX_CHA
                 report.add(problem, Place(str(path), line))
             text = raw.decode(errors="replace")[:max_chars]
             yield Line(line, text if problem is None else text.replace("\0", "\ufffd"), problem)
+
+
+def count_lines(path: str | Path) -> int:
+    """The lines of a file, whatever is in them."""
+    with open_text(path) as stream:
+        return sum(1 for _ in _raw_lines(stream, _COUNTED_BYTES, path))
 
 
 def _raw_pairs(source: PairSource, max_chars: int) -> Iterator[tuple[bytes | None, bytes | None]]:

@@ -33,6 +33,11 @@ class Wording:
     tokenised: bool = False
     replacements: Mapping[str, str] = field(default_factory=dict[str, str])
 
+    def signature(self) -> str:
+        """What words are, for the signatures of numbers."""
+        replaced = ",".join(f"{old}={new}" for old, new in self.replacements.items()).replace("|", "/")
+        return f"words:{'blanks' if self.tokenised else 'split'}" + (f"|replaced:{replaced}" if replaced else "")
+
     def read(self, line: str) -> Worded:
         """One line."""
         spans = blank_separated(line) if self.tokenised else split_words(line)
