@@ -42,6 +42,7 @@ class TestSpecialists:
             "kind": "cross",
             "layer": 3,
             "head": 1,
+            "category": "PUNCT ,",
             "sentence": None,
         }
 

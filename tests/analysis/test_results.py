@@ -69,6 +69,14 @@ class TestGroups:
         [group] = grouped([first, second])
         assert list(group["measures"]) == ["z"]
 
+    @pytest.mark.parametrize("seeds", [1, 2])
+    @pytest.mark.parametrize("axes", [("layer", "head"), ("tag", "layer", "head")])
+    def test_single_heads_are_not_averaged(self, axes: tuple[str, ...], seeds: int):
+        heads = measure(np.zeros((2,) * len(axes)), axes, "s")
+        models = [model(f"m{place}", "g", heads=heads, x=number([1, 2])) for place in range(seeds)]
+        [group] = grouped(models)
+        assert list(group["measures"]) == ["x"]
+
     def test_groups_in_their_order(self):
         found = grouped([model("a", "x"), model("b", "y"), model("c", "x")])
         assert [(group["name"], group["models"]) for group in found] == [("x", ["a", "c"]), ("y", ["b"])]

@@ -159,6 +159,7 @@ def _model(
                 "kind": "cross",
                 "layer": None,
                 "head": None,
+                "category": None,
                 "sentence": None,
             },
             *(
@@ -169,6 +170,7 @@ def _model(
                     "kind": "cross",
                     "layer": min(2, layers),
                     "head": (1 + place) % heads,
+                    "category": "PUNCT ,",
                     "sentence": 0,
                 }
                 for place in range(findings)
@@ -180,6 +182,8 @@ def _model(
 def _group(name: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
     measures: dict[str, Any] = {}
     for measure, first in entries[0]["measures"].items():
+        if "head" in first["axes"]:
+            continue
         values = np.array([entry["measures"][measure]["value"] for entry in entries], np.float64)
         measures[measure] = {
             **{key: first[key] for key in ("signature", "axes", "labels")},

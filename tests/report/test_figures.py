@@ -3,11 +3,13 @@
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from PIL import Image
 from tests.report.helpers import edit_results, write_bench, write_results
@@ -24,6 +26,7 @@ from rela.report.figures.cases import (
 )
 from rela.report.figures.curves import draw_aer, draw_diversity, draw_null, draw_sparsity, draw_speed
 from rela.report.figures.heatmap import Grid, draw_grid, label_pieces
+from rela.report.figures.sheet import Panel, draw_sheet
 from rela.report.figures.style import drawing, line_styles
 from rela.report.results import Results, load_results
 
@@ -151,7 +154,35 @@ def test_null_has_shuffled_targets_and_all_heads(results: Results):
     assert [label for label, _ in cross] == ["rela-g", "rela-g, shuffled targets"]
     assert cross[1][1] == results.groups[0].measures["hallucinated.null.shuffled"].value.tolist()
     assert figure.axes[2].lines[1].get_linestyle() == "--"
-    assert len(figure.axes[2].collections[0].get_offsets()) == 2 * 3  # pyright: ignore[reportArgumentType] (of layers and heads)
+
+
+def dots(results: Results, panel: int = 2) -> list[tuple[float, float]]:
+    """Layers and rates of the dots in figure 6."""
+    found = [found for found in draw_null(results).axes[panel].collections if type(found) is PathCollection]
+    return sorted((float(x), float(y)) for each in found for x, y in np.asarray(each.get_offsets()).tolist())
+
+
+def test_dots_are_single_heads_of_single_seeds(tmp_path: Path):
+    rates = [[0.0, 0.5, 1.0], [0.25, 0.5, 0.75]]
+
+    def permute(data: dict[str, Any]) -> None:
+        for model, order in zip(data["models"], ([0, 1, 2], [2, 0, 1]), strict=True):
+            model["measures"]["cross.null"]["value"] = np.array(rates)[:, order].tolist()
+
+    write_results(tmp_path, ["rela-g"], layers=2, heads=3, sentences=1, words=3, seeds=2)
+    expected = sorted(2 * [(1.0 + layer, rate) for layer, row in enumerate(rates) for rate in row])
+    assert dots(load_results(edit_results(tmp_path, permute))) == expected
+
+    def add_means(data: dict[str, Any]) -> None:
+        """As files had them once."""
+        of_model = data["models"][0]["measures"]["cross.null"]
+        means = {"mean": [[0.5] * 3] * 2, "spread": [[0.1] * 3] * 2}
+        data["groups"][0]["measures"]["cross.null"] = {
+            **{key: of_model[key] for key in ("signature", "axes", "labels")},
+            **means,
+        }
+
+    assert dots(load_results(edit_results(tmp_path, add_means))) == expected
 
 
 def test_speed(bench: Results):
@@ -192,7 +223,7 @@ def test_the_strongest_findings_sentence_unless_it_is_long(
         monkeypatch.setitem(finding, "sentence", place)
 
     def length(_: Case, number: int) -> int:
-        return {0: 9, 1: 5}[number]
+        return {0: 9, 1: 5}.get(number, 10)
 
     monkeypatch.setattr("rela.report.figures.cases._MOST_PIECES", most)
     monkeypatch.setattr("rela.report.figures.cases._length", length)
@@ -200,6 +231,43 @@ def test_the_strongest_findings_sentence_unless_it_is_long(
         labels = [tick.get_text() for tick in draw_null_heads(case).axes[0].get_xticklabels()]
     words = case.examples.sentences[line - 1]["source_words"]
     assert labels[0] == words[0][:4]
+
+
+def test_a_sentence_with_words_of_all_heads(results: Results, monkeypatch: pytest.MonkeyPatch):
+    (case,) = find_cases(results)
+    tags = ([], ["SCONJ", "PUNCT"], ["DET", "PUNCT"])
+    for sentence, found in zip(case.examples.sentences, tags, strict=False):
+        rest = ["X"] * (len(sentence["target_words"]) - len(found))
+        monkeypatch.setitem(sentence, "target_tags", [*found, *rest])
+    monkeypatch.setitem(case.examples.sentences[2], "target_words", ["DIE", ",", "A", "B", "C"])
+    for finding, category in zip(case.findings, ("DET", "PUNCT ,"), strict=True):
+        monkeypatch.setitem(finding, "category", category)
+    with drawing():
+        labels = [tick.get_text() for tick in draw_null_heads(case).axes[0].get_xticklabels()]
+    assert labels[0] == case.examples.sentences[2]["source_words"][0][:4]
+
+
+def test_titles_of_a_row_are_at_one_height():
+    grid = Grid(np.ones((3, 12), np.float32), ["a", "b", "c"], ["x"] * 12)
+    longer = replace(grid, columns=["a longer label"] * 12)
+    texts = {"first": "a few words", "second": "many words " * 20, "third": ""}
+    panels = [Panel(longer if title == "first" else grid, title, text) for title, text in texts.items()]
+    with drawing():
+        figure = draw_sheet(panels, least=0.1, columns=3)
+    assert len({text.get_position()[1] for text in figure.texts if text.get_text() in texts}) == 1
+
+
+def test_quality_says_which_head_it_is(results: Results):
+    (case,) = find_cases(results)
+    with drawing():
+        texts = [" ".join(text.get_text().split()) for text in draw_quality(case).texts]
+    weights = case.examples.weights(case.place, "cross", 3)
+    assert weights is not None
+    rate = (weights[1, 0] == 0).all(-1).mean()
+    assert texts[:2] == [
+        "as it is",
+        f"Layer 2 head 0 (cross) aligns best; its null rate here is {rate:.0%}.",
+    ]
 
 
 def test_the_future_is_no_zero():
@@ -239,9 +307,15 @@ def test_what_is_left_out_and_why(tmp_path: Path, options: dict[str, Any], missi
 def test_without_examples_and_findings(tmp_path: Path):
     write_results(tmp_path / "a", layers=1, heads=1, sentences=1, words=3, findings=0)
     report = write_figures(load_results(tmp_path / "a"), tmp_path / "figures")
-    assert (
-        "no head of rela-g is a specialist by the findings: that takes tags" in report.left_out["figure 7 (null-heads)"]
-    )
+    no_specialist = "no head of rela-g is a specialist by the findings: "
+    assert report.left_out["figure 7 (null-heads)"].startswith(f"{no_specialist}no null rate depends")
+
+    def without_tags(data: dict[str, Any]) -> None:
+        for name in ("decoder.null.tag", "cross.null.tag"):
+            del data["models"][0]["measures"][name]
+
+    report = write_figures(load_results(edit_results(tmp_path / "a", without_tags)), tmp_path / "figures")
+    assert report.left_out["figure 7 (null-heads)"] == f"{no_specialist}that takes tags (--tags or --tagger)"
     (tmp_path / "a" / "attention.npz").unlink()
     report = write_figures(load_results(tmp_path / "a"), tmp_path / "figures")
     assert "there is no attention.npz" in report.left_out["figure 10 (pair-quality)"]

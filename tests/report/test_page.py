@@ -123,9 +123,9 @@ class TestContent:
                 for measure, expected in entry.measures.items():
                     assert np.allclose(found["measures"][measure]["value"], expected.value, rtol=1e-4)
                     assert found["measures"][measure]["signature"] == expected.signature
-        spread = results.groups[0].measures["cross.null"].spread
+        spread = results.groups[0].measures["cross.null.layer"].spread
         assert spread is not None
-        assert np.allclose(data["groups"][0]["measures"]["cross.null"]["spread"], spread, rtol=1e-4)
+        assert np.allclose(data["groups"][0]["measures"]["cross.null.layer"]["spread"], spread, rtol=1e-4)
 
     def test_a_group_of_one_is_not_written_twice(self, tmp_path: Path):
         data = data_of(make(write_results(tmp_path, seeds=1))[2])

@@ -26,8 +26,9 @@ def test_reads_both_files(tmp_path: Path):
 
 def test_groups_have_means_and_spreads(tmp_path: Path):
     results = load_results(write_results(tmp_path, seeds=3))
-    values = [entry.measures["cross.null"].value for entry in results.models if entry.info["group"] == "rela-g"]
-    group = results.groups[0].measures["cross.null"]
+    name = "cross.null.layer"
+    values = [entry.measures[name].value for entry in results.models if entry.info["group"] == "rela-g"]
+    group = results.groups[0].measures[name]
     assert np.allclose(group.value, np.mean(values, axis=0))
     assert group.spread is not None
     assert np.allclose(group.spread, np.std(values, axis=0, ddof=1))

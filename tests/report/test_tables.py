@@ -143,8 +143,9 @@ def test_symmetrised_and_ablation(tmp_path: Path):
                 entry["measures"][f"symmetrised.{score}"] = {
                     "signature": score, "axes": ["method"], "labels": {"method": ["forward", "union"]}, key: values,
                 }  # fmt: skip
-            for name, values in {"": [[0.5, 0.1]], ".null": [[None, 0.0]], ".active": [[0.6, -0.2]]}.items():
-                entry["measures"][f"cross.ablation{name}"] = {"signature": "a", "axes": ["layer", "head"], key: values}
+        for name, values in {"": [[0.5, 0.1]], ".null": [[None, 0.0]], ".active": [[0.6, -0.2]]}.items():
+            measure = {"signature": "a", "axes": ["layer", "head"], "value": values}
+            data["models"][0]["measures"][f"cross.ablation{name}"] = measure
 
     write_results(tmp_path, ["rela-g"], layers=1, heads=2, sentences=1, words=2)
     results = load_results(edit_results(tmp_path, add))

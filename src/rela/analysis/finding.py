@@ -46,6 +46,7 @@ class Finding:
             "kind": self.kind,
             "layer": None if self.layer is None else self.layer + 1,
             "head": self.head,
+            "category": self.category,
             "sentence": self.sentence,
         }
 

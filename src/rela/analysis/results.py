@@ -34,7 +34,10 @@ def plain(value: Values) -> Any:
 
 
 def grouped(models: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each group its models, and of each measure that all of them have the mean and the spread."""
+    """For each group its models, and of each measure that all of them have the mean and the spread.
+
+    What has an axis ``head`` stands in the models alone: head 2 of one seed is not head 2 of another.
+    """
     groups: dict[str, list[dict[str, Any]]] = {}
     for model in models:
         groups.setdefault(model["group"], []).append(model)
@@ -44,6 +47,8 @@ def grouped(models: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _group(name: str, members: Sequence[dict[str, Any]]) -> dict[str, Any]:
     found: Measures = {}
     for measure_name, first in members[0]["measures"].items():
+        if "head" in first["axes"]:
+            continue
         others = [member["measures"].get(measure_name) for member in members]
         values = [_array(one["value"]) for one in others if one is not None and one["labels"] == first["labels"]]
         if len(values) < len(members):

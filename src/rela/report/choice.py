@@ -39,6 +39,20 @@ def with_measure(results: Results, name: str, why: str) -> list[Entry]:
     return found
 
 
+def with_heads(results: Results, name: str, why: str) -> list[Entry]:
+    """The groups with a model that has the measure, one of single heads; ``why`` as in :func:`with_measure`."""
+    found = [entry for entry in entries_of(results) if of_heads(results, entry, name)]
+    if not found:
+        raise AbsentError(f"no {name} in the results: {why}")
+    return found
+
+
+def of_heads(results: Results, group: Entry, name: str) -> list[Measure]:
+    """A measure of single heads, from each of the group's models that has it: seeds have no heads in common."""
+    found = (model.measures.get(name) for model in models_of(results, group))
+    return [measure for measure in found if measure is not None and has_numbers(measure)]
+
+
 def over_models(
     results: Results, group: Entry, reduce: Callable[[Entry], Values | None]
 ) -> tuple[Values, Values | None] | None:
@@ -60,7 +74,7 @@ def mean_without_nan(values: Values, axis: int | None = None) -> Values:
 
 def has_nulls(entry: Entry) -> bool:
     """Whether some head attends to nothing somewhere."""
-    measures = (entry.measures.get(f"{kind}.null") for kind in KINDS)
+    measures = (entry.measures.get(f"{kind}.null.layer") for kind in KINDS)
     return any(measure is not None and bool((measure.value > 0).any()) for measure in measures)
 
 

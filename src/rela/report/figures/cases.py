@@ -69,7 +69,11 @@ def draw_null_layer(case: Case) -> Figure:
     weights = case.examples.weights(case.place, strongest["kind"], sentence)
     assert weights is not None  # _sentence_for chose one that has them
     panels = [
-        Panel(_grid(case, strongest["kind"], strongest["layer"], head, sentence), _title(case, strongest, head=head))
+        Panel(
+            _grid(case, strongest["kind"], strongest["layer"], head, sentence),
+            _title(case, strongest, head=head),
+            _origin(case, strongest["kind"], sentence),
+        )
         for head in range(weights.shape[1])
     ]
     return draw_sheet(panels, least=0.075)
@@ -77,9 +81,10 @@ def draw_null_layer(case: Case) -> Figure:
 
 def draw_null_clauses(case: Case) -> Figure:
     """Figure 9: the two most specialised heads on sentences of several clauses."""
-    heads = _specialised(case)[:2]
+    heads = _specialised(case)
     kind = heads[0]["kind"]
     taken = _sentence_for(case, heads)
+    heads = heads[:2]
     others = [number for number in _with_weights(case, kind) if number != taken]
     if not others:
         raise AbsentError("only one example sentence has weights")
@@ -93,12 +98,12 @@ def draw_null_clauses(case: Case) -> Figure:
         Panel(
             _grid(case, kind, found["layer"], found["head"], number),
             _title(case, found),
-            f"line {case.examples.sentences[number]['line']}" if found is heads[0] else "",
+            _origin(case, kind, number),
         )
         for number in chosen
         for found in heads
     ]
-    return draw_sheet(panels, least=0.1, columns=len(heads))
+    return draw_sheet(panels, least=0.1, columns=min(2, len(panels)))
 
 
 def draw_quality(case: Case) -> Figure:
@@ -116,28 +121,49 @@ def draw_quality(case: Case) -> Figure:
         if number is None:
             raise AbsentError(f"no example with the role {role!r} in attention.npz")
         grid = _grid(case, "cross", layer, head, number, predicting=shift == "normal", gold=True)
-        panels.append(Panel(grid, f"{text}: null {grid.nulls.mean():.0%}"))
+        told = f"Layer {layer} head {head} (cross) aligns best; its null rate here is {grid.nulls.mean():.0%}."
+        panels.append(Panel(grid, text, told))
     return draw_sheet(panels, least=0.09, columns=len(panels))
 
 
 def _specialised(case: Case) -> list[dict[str, Any]]:
     """The findings of different heads, all of the kind that the strongest one is about."""
+    if not case.findings:
+        tagged = any(name.endswith(".null.tag") for name in case.model.measures)
+        why = "no null rate depends strongly enough on the tag" if tagged else "that takes tags (--tags or --tagger)"
+        raise AbsentError(f"no head of {case.model.name} is a specialist by the findings: {why}")
+    kind = case.findings[0]["kind"]
+    if not _with_weights(case, kind):
+        raise AbsentError(f"attention.npz has no {kind} weights of {case.model.name}")
     found: dict[tuple[int, int], dict[str, Any]] = {}
     for finding in case.findings:
-        kind = case.findings[0]["kind"]
-        if finding["kind"] == kind and _with_weights(case, kind):
+        if finding["kind"] == kind:
             found.setdefault((finding["layer"], finding["head"]), finding)
-    if not found:
-        raise AbsentError(f"no head of {case.name} is a specialist by the findings: that takes tags")
     return list(found.values())[:_MOST_HEADS]
 
 
 def _sentence_for(case: Case, heads: Sequence[dict[str, Any]]) -> int:
-    """The sentence of the strongest finding that is not too long; else the shortest of them."""
+    """Of those not too long, the one with words of as many of the heads' categories as can be; else the shortest.
+
+    Where several have as many, it is the one that the strongest finding names.
+    """
     there = _with_weights(case, heads[0]["kind"])
-    named = [found["sentence"] for found in heads if found.get("sentence") in there] or there
-    short = [number for number in named if _length(case, number) <= _MOST_PIECES]
-    return short[0] if short else min(named, key=lambda number: _length(case, number))
+    short = [number for number in there if _length(case, number) <= _MOST_PIECES]
+    named = [found.get("sentence") for found in heads]
+
+    def worth(number: int) -> tuple[int, int, int]:
+        covered = sum(_has_category(case.examples.sentences[number], found.get("category")) for found in heads)
+        return -covered, named.index(number) if number in named else len(named), _length(case, number)
+
+    return min(short, key=worth) if short else min(there, key=lambda number: _length(case, number))
+
+
+def _has_category(sentence: dict[str, Any], category: str | None) -> bool:
+    """Whether a target has a word of the category, which is a tag, or a tag and a punctuation mark: ``PUNCT ,``."""
+    tags = sentence.get("target_tags")
+    if tags is None:
+        return False
+    return any(category in (tag, f"{tag} {word}") for tag, word in zip(tags, sentence["target_words"], strict=True))
 
 
 def _with_weights(case: Case, kind: str, role: str = "pair") -> list[int]:
@@ -159,6 +185,11 @@ def _grid(
         raise AbsentError(f"attention.npz has no weights of layer {layer} head {head} ({kind}) of {case.model.name}")
     sentence = case.examples.sentences[number]
     return grid_of(sentence, case.place, weights[layer - 1, head], kind, predicting=predicting, gold=gold)
+
+
+def _origin(case: Case, kind: str, number: int) -> str:
+    """What a panel shows, under a title with a rate that is not of this sentence alone."""
+    return f"{kind}, line {case.examples.sentences[number]['line']}. The rate is that of all lines."
 
 
 def _title(case: Case, found: dict[str, Any], head: int | None = None) -> str:

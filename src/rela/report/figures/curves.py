@@ -12,7 +12,16 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from rela.report.choice import AbsentError, entries_of, has_nulls, has_numbers, over_models, with_measure
+from rela.report.choice import (
+    AbsentError,
+    entries_of,
+    has_nulls,
+    has_numbers,
+    of_heads,
+    over_models,
+    with_heads,
+    with_measure,
+)
 from rela.report.figures.style import FAINT, WIDTH, LineStyle, line_styles
 from rela.report.results import KINDS, Entry, Measure, Results, Values
 
@@ -63,11 +72,11 @@ def draw_aer(results: Results) -> Figure:
     """Figure 4: alignment error rate of the best head and of the layer attention, normal and shifted."""
     name = f"cross.aer.{{}}.{_RULE}"
     why = "alignment needs gold links"
-    groups = [entry.name for entry in with_measure(results, name.format(_SHIFTS[0]), why)]
+    groups = with_heads(results, name.format(_SHIFTS[0]), why)
     figure, panels = _panels(2, 2, height=3.5, share_y=True)
     styles = _styles(results)
     for column, shift in enumerate(_SHIFTS):
-        for entry in (entry for entry in entries_of(results) if entry.name in groups):
+        for entry in groups:
             best = over_models(results, entry, lambda model, shift=shift: _best_head(model, name.format(shift)))
             if best is not None:
                 _curve(panels[column], *best, styles[entry.name], entry.name)
@@ -76,7 +85,7 @@ def draw_aer(results: Results) -> Figure:
         _layers(panels[column], f"{shift}: best head", label=False)
         _layers(panels[2 + column], f"{shift}: layer attention")
     _percent(panels[::2], "AER", whole=False)
-    _legend(figure, groups, styles)
+    _legend(figure, [entry.name for entry in groups], styles)
     return figure
 
 
@@ -105,7 +114,7 @@ def draw_diversity(results: Results) -> Figure:
 
 
 def draw_null(results: Results) -> Figure:
-    """Figure 6: how often heads attend to nothing; dashed on shuffled targets, a dot for each head."""
+    """Figure 6: how often heads attend to nothing; dashed on shuffled targets, a dot for each head of each model."""
     for kind in KINDS:
         with_measure(results, f"{kind}.null.layer", "`rela analyze` measures it")
     entries = [entry for entry in entries_of(results) if has_nulls(entry)]
@@ -117,7 +126,8 @@ def draw_null(results: Results) -> Figure:
     for axes, kind in zip(panels, KINDS, strict=True):
         for place, entry in enumerate(entries):
             style, aside = styles[entry.name], 0.16 * (place - (len(entries) - 1) / 2)
-            _head_dots(axes, entry.measures.get(f"{kind}.null"), style, aside)
+            for measure in of_heads(results, entry, f"{kind}.null"):
+                _head_dots(axes, measure, style, aside)
             _layer_curve(axes, entry.measures.get(f"{kind}.null.layer"), style, entry.name)
             if kind == "cross":
                 shuffled = entry.measures.get("hallucinated.null.shuffled")
@@ -191,11 +201,10 @@ def _tau_curve(axes: Axes, entry: Entry, kind: str, style: LineStyle) -> None:
         axes.axhline(float(mean.value), color=style.color, linestyle=style.dashes, label=entry.name)
 
 
-def _head_dots(axes: Axes, measure: Measure | None, style: LineStyle, aside: float) -> None:
-    if measure is not None:
-        layers, heads = measure.value.shape
-        places = np.repeat(np.arange(1, layers + 1) + aside, heads)
-        axes.scatter(places, measure.value.reshape(-1), s=9, color=style.color, alpha=0.35, linewidths=0, zorder=1.5)
+def _head_dots(axes: Axes, measure: Measure, style: LineStyle, aside: float) -> None:
+    layers, heads = measure.value.shape
+    places = np.repeat(np.arange(1, layers + 1) + aside, heads)
+    axes.scatter(places, measure.value.reshape(-1), s=9, color=style.color, alpha=0.35, linewidths=0, zorder=1.5)
 
 
 def _layers(axes: Axes, title: str, *, label: bool = True) -> None:

@@ -16,6 +16,7 @@ from rela.report.figures.style import FAINT, INK, WIDE, text_inches
 
 _LARGEST: Final = 0.2
 _GAP: Final = 0.22  # between panels: there is the mark of a null row
+_TITLE: Final = 0.22
 _LINE: Final = 0.125
 _KEY: Final = 0.34
 _TALL: Final = 6.5  # inches of a page that a figure may fill
@@ -44,7 +45,9 @@ def draw_sheet(panels: Sequence[Panel], *, least: float, columns: int | None = N
     widths = [max(row[place].grid.weights.shape[1] for row in rows if place < len(row)) for place in range(num_columns)]
     lefts = [margin + sum(widths[:place]) * cell + place * _gap(rows, size) for place in range(num_columns)]
     parts = key_parts(panel.grid for panel in panels)
-    width = max(lefts[-1] + widths[-1] * cell + 0.16, key_inches(parts) + 0.1)
+    taken = lefts[-1] + widths[-1] * cell + 0.16
+    width = max(taken, key_inches(parts) + 0.1)
+    lefts = [left + (width - taken) / 2 for left in lefts]
     heads = [_head(row, rows[place - 1] if place else None, cell, size) for place, row in enumerate(rows)]
     heights = [max(panel.grid.weights.shape[0] for panel in row) * cell for row in rows]
     height = sum(heads) + sum(heights) + 0.14 * (len(rows) - 1) + _KEY
@@ -60,12 +63,11 @@ def draw_sheet(panels: Sequence[Panel], *, least: float, columns: int | None = N
             own_columns = _has_columns(panel, above, place)
             own_rows = place == 0 or panel.grid.rows != row[place - 1].grid.rows
             draw_grid(axes, panel.grid, rows=own_rows, columns=own_columns, size=size, raster=raster)
-            over = _label_inches(panel.grid.columns, size) if own_columns else 0.05
-            lines = _wrapped(panel, cell)
-            base = top + over + len(lines) * _LINE
+            base = top + head - _TITLE  # the titles of a row are at one height, whatever stands under them
+            text = "\n".join(_wrapped(panel, cell))
             x = lefts[place] / width
             figure.text(x, (base + 0.03) / height, panel.title, fontsize=8.5, fontweight="bold", va="bottom", color=INK)
-            figure.text(x, base / height, "\n".join(lines), fontsize=7, va="top", linespacing=1.15, color=FAINT)
+            figure.text(x, base / height, text, fontsize=7, va="top", linespacing=1.15, color=FAINT)
         top -= tall + 0.14
     draw_key(figure, parts)
     return figure
@@ -101,7 +103,7 @@ def _has_columns(panel: Panel, above: Sequence[Panel] | None, place: int) -> boo
 def _head(row: Sequence[Panel], above: Sequence[Panel] | None, cell: float, size: float) -> float:
     """Inches over a row of grids: title, text and labels."""
     return max(
-        0.22
+        _TITLE
         + len(_wrapped(panel, cell)) * _LINE
         + (_label_inches(panel.grid.columns, size) if _has_columns(panel, above, place) else 0.05)
         for place, panel in enumerate(row)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from rela.report.choice import with_measure
+from rela.report.choice import with_heads, with_measure
 from rela.report.results import Entry, Results
 from rela.report.tables import paper as papers
 from rela.report.tables.rows import Shown, count_layers, is_empty, layer_columns, share, text_row
@@ -47,7 +47,7 @@ def make_aer(results: Results, paper: bool = False) -> Table:
 
 def make_best_heads(results: Results, paper: bool = False) -> Table:  # noqa: ARG001 (the paper has none)
     """The best single head of each model, and its best layer attention."""
-    with_measure(results, "cross.aer.normal.merged", _GOLD)
+    with_heads(results, "cross.aer.normal.merged", _GOLD)
     shown = Shown(results)
     rows: list[Row] = []
     for model in results.models:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rela.report.choice import AbsentError, entries_of, has_numbers, mean_without_nan, over_models
+from rela.report.choice import AbsentError, entries_of, mean_without_nan, of_heads, over_models
 from rela.report.results import KINDS, Entry, Results, Values
 from rela.report.tables.rows import Shown, text_row
 from rela.report.tables.table import NOTHING, Cell, Column, Row, Table, mark_best, number_cell
@@ -42,19 +42,12 @@ def make_models(results: Results, paper: bool = False) -> Table:  # noqa: ARG001
 
 def make_ablation(results: Results, paper: bool = False) -> Table:  # noqa: ARG001 (the paper has none)
     """What silencing heads costs: the mean over a layer's heads and the greatest, and where heads were null or not."""
-    entries = [
-        entry for entry in entries_of(results) if any(has_numbers(entry.measures.get(f"{k}.ablation")) for k in KINDS)
-    ]
-    if not entries:
-        raise AbsentError("no ablation in the results: no head was silenced")
     shown = Shown(results)
     rows: list[Row] = []
-    for entry in entries:
+    for entry in entries_of(results):
         for kind in KINDS:
-            measure = shown.find(entry, f"{kind}.ablation")
-            if measure is None:
-                continue
-            for layer in range(len(measure.value)):
+            num_layers = max((len(found.value) for found in of_heads(results, entry, f"{kind}.ablation")), default=0)
+            for layer in range(num_layers):
                 cells = [
                     _cell(results, shown, entry, f"{kind}.ablation", layer, greatest=False),
                     _cell(results, shown, entry, f"{kind}.ablation", layer, greatest=True),
@@ -62,6 +55,8 @@ def make_ablation(results: Results, paper: bool = False) -> Table:  # noqa: ARG0
                     _cell(results, shown, entry, f"{kind}.ablation.active", layer, greatest=False),
                 ]
                 rows.append(text_row([entry.name, kind, str(layer + 1)], cells, rule=layer == 0))
+    if not rows:
+        raise AbsentError("no ablation in the results: no head was silenced")
     texts = (Column(name, is_text=True) for name in ("model", "attention", "layer"))
     heads = (Column("mean"), Column("greatest"), Column("mean where null"), Column("mean where not"))
     title = "Change in loss (nats) when one head is silenced: over the heads of a layer"
@@ -70,14 +65,12 @@ def make_ablation(results: Results, paper: bool = False) -> Table:  # noqa: ARG0
 
 def _cell(results: Results, shown: Shown, entry: Entry, name: str, layer: int, *, greatest: bool) -> Cell:
     def of_model(model: Entry) -> Values | None:
-        measure = model.measures.get(name)
-        if measure is None or not has_numbers(measure):
+        measure = shown.find(model, name)
+        if measure is None:
             return None
         heads = measure.value[layer]
         return heads[heads == heads].max(initial=float("-inf")) if greatest else mean_without_nan(heads)
 
-    if shown.find(entry, name) is None:
-        return Cell(NOTHING)
     found = over_models(results, entry, of_model)
     if found is None:
         return Cell(NOTHING)
