@@ -67,6 +67,10 @@ class Examples:
         except _BROKEN as error:
             raise _broken_examples(self.path, error) from None
 
+    def has(self, model: int, kind: str, sentence: int) -> bool:
+        """Whether the file has such weights."""
+        return f"{model}.{kind}.{sentence}" in self._archive
+
     @cached_property
     def _archive(self) -> Any:
         return np.load(self.path, allow_pickle=False)

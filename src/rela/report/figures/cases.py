@@ -32,7 +32,7 @@ class Case:
 
 
 def find_cases(results: Results) -> list[Case]:
-    """The first model with examples of each group that has null rows."""
+    """Of each group that has null rows, the model with the strongest specialist among those with examples."""
     examples = results.examples
     if examples is None:
         raise AbsentError("no weights of example sentences: there is no attention.npz beside the results")
@@ -41,13 +41,19 @@ def find_cases(results: Results) -> list[Case]:
         raise AbsentError("no head of any model ever attends to nothing")
     cases: list[Case] = []
     for group in groups:
-        model = next((model for model in models_of(results, group) if model.name in examples.models), None)
-        if model is not None:
+        models = [model for model in models_of(results, group) if model.name in examples.models]
+        if models:
+            model = max(models, key=_strongest)
             place = examples.models.index(model.name)
             cases.append(Case(group.name, model, place, examples, specialists(model)))
     if not cases:
         raise AbsentError("attention.npz has no weights of a model with null rows")
     return cases
+
+
+def _strongest(model: Entry) -> float:
+    """How strong its strongest specialist is; 0 without any, so that the first such model is taken."""
+    return max((found.get("strength") or 0.0 for found in specialists(model)), default=0.0)
 
 
 def draw_null_heads(case: Case) -> Figure:
@@ -169,7 +175,7 @@ def _has_category(sentence: dict[str, Any], category: str | None) -> bool:
 def _with_weights(case: Case, kind: str, role: str = "pair") -> list[int]:
     """The numbers of the sentences with this role that have this model's weights."""
     numbers = (number for number, sentence in enumerate(case.examples.sentences) if sentence["role"] == role)
-    return [number for number in numbers if case.examples.weights(case.place, kind, number) is not None]
+    return [number for number in numbers if case.examples.has(case.place, kind, number)]
 
 
 def _length(case: Case, number: int) -> int:

@@ -66,6 +66,11 @@ def write_figures(results: Results, folder: Path, *, bench: Results | None = Non
         except AbsentError as error:
             report.left_out |= {_title(number): str(error) for number in _CASES}
         else:
+            report.notes += [
+                f"figures 7 to 10 of {case.name} show {case.model.name}"
+                for case in cases
+                if case.model.name != case.name
+            ]
             for number, (name, draw) in _CASES.items():
                 for case, suffix in zip(cases, slug([case.name for case in cases]), strict=True):
                     of_model = f" of {case.name}" if len(cases) > 1 else ""
