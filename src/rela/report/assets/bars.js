@@ -58,7 +58,7 @@ function columnChart({ title, labels, sets, format }) {
   );
 }
 
-// rows: [{label, note, values: one for each of sets}]
+// rows: [{label, count, values: one for each of sets}]
 function rowBars({ title, rows, sets, format }) {
   return el("table", { class: "bars", "aria-label": title }, rows.map((row) =>
     withTooltip(
@@ -71,12 +71,12 @@ function rowBars({ title, rows, sets, format }) {
           return bar;
         })),
         el("td", { class: "number" }, row.values.map((value) => el("div", {}, format(value)))),
-        el("td", { class: "number quiet" }, row.note ?? ""),
+        el("td", { class: "number quiet" }, isNumber(row.count) ? count(row.count) : ""),
       ),
       () => [
         el("strong", {}, row.label),
         sets.map((set, number) => el("div", {}, `${set.name}: ${format(row.values[number])}`)),
-        el("div", { class: "quiet" }, row.note ? `${row.note} rows` : ""),
+        el("div", { class: "quiet" }, isNumber(row.count) ? plural(row.count, "row") : ""),
         sets.map((set) => signatureLine(set.signature)),
       ],
     )));

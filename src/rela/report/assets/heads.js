@@ -92,7 +92,7 @@ function renderGrids() {
   find("#heads").hidden = !available.length;
   find("#grids").replaceChildren(
     ...MODELS.map((model) => el("div", { class: "grid-row" },
-      el("h3", {}, legendMark(entryOf(model)), bdi(model.name)),
+      el("h3", {}, legendMark(model), bdi(model.name)),
       el(
         "div",
         { class: "grid-kinds" },
@@ -121,7 +121,7 @@ function headSets(name, pick) {
     if (!measure) return [];
     const title = `${modelOf(side).name} ${headName(side.layer, side.head)}`;
     return [{
-      series: entryOf(modelOf(side)),
+      series: seriesOfModel(modelOf(side)),
       name: title,
       values: pick(measure, side),
       signature: measure.signature,
@@ -148,7 +148,7 @@ function numbersOf() {
     sides.map((side) => el(
       "th",
       { scope: "col", class: "number" },
-      legendMark(entryOf(modelOf(side))),
+      legendMark(modelOf(side)),
       ` L${side.layer + 1} H${side.head}`,
     )),
   );
@@ -172,7 +172,7 @@ function tagBars() {
   const countOf = (tag) => valueAt(counts, (counts?.labels.tag ?? []).indexOf(tag));
   const rows = tags.map((tag) => ({
     label: tag,
-    note: isNumber(countOf(tag)) ? count(countOf(tag)) : "",
+    count: countOf(tag),
     values: sets.map((set) => set.values[(set.measure.labels.tag ?? []).indexOf(tag)] ?? null),
   }));
   rows.sort((one, other) => (one.values[0] ?? 2) - (other.values[0] ?? 2));
@@ -205,7 +205,7 @@ function renderChosenHead() {
   if (!MODELS.length) return;
   const sides = shownSides();
   const title = sides.map((side) => [
-    el("span", { class: "who" }, legendMark(entryOf(modelOf(side))), bdi(modelOf(side).name)),
+    el("span", { class: "who" }, legendMark(modelOf(side)), bdi(modelOf(side).name)),
     ` ${headName(side.layer, side.head)}`,
   ]);
   find("#chosen").replaceChildren(
