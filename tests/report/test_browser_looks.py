@@ -53,6 +53,14 @@ class TestLooks:
             usual = page.page.eval_on_selector("#charts .tick", height)
             assert page.page.eval_on_selector("#chosen .tick", height) <= 1.2 * usual
 
+    def test_two_seeds_side_by_side_are_told_apart(self, browser: Windows, tmp_path: Path):
+        path = make(write_results(tmp_path, ("rela-g",), sentences=1, seeds=2))
+        fills = "found => new Set(found.map((e) => getComputedStyle(e).fill)).size"
+        with Opened(browser, path, hash="s=0&a=0.1.0&b=1.1.0&kind=cross") as page:
+            assert page.page.locator("#chosen .bar rect:not(.catch)").evaluate_all(fills) == 2
+            page.press("b")
+            assert page.page.locator("#chosen .bar rect:not(.catch)").evaluate_all(fills) == 1
+
     @pytest.mark.parametrize("theme", ["light", "dark"])
     def test_models_look_as_in_the_figures(self, browser: Windows, tmp_path: Path, theme: Any):
         names = ("softmax", "rela-g", "entmax15", "other")

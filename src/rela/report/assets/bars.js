@@ -1,6 +1,9 @@
 // Bars: how far a head looks, and after which words it is silent. For the heads of one or two sides.
 
-// sets: [{series, values}]; bars of a label stand side by side.
+const barColour = ({ series, pale }) =>
+  (pale ? `color-mix(in srgb, ${seriesColour(series)} 58%, var(--page))` : seriesColour(series));
+
+// sets: [{series, pale, values}]; bars of a label stand side by side.
 function columnChart({ title, labels, sets, format }) {
   const { left, right, top, bottom } = { left: 34, right: 6, top: 8, bottom: 24 };
   const [width, height] = [340, 120];
@@ -37,7 +40,7 @@ function columnChart({ title, labels, sets, format }) {
             height: Math.max(0, height - bottom - y(value)),
           },
         );
-        bar.style.fill = seriesColour(set.series);
+        bar.style.fill = barColour(set);
         group.append(bar);
       });
       const isShown = labels.length <= 12 || label.includes("=") || Number(label) % 5 === 0;
@@ -67,7 +70,7 @@ function rowBars({ title, rows, sets, format }) {
         el("td", { class: "track" }, sets.map((set, number) => {
           const bar = el("div", { class: "track-bar" });
           bar.style.setProperty("--share", isNumber(row.values[number]) ? row.values[number] : 0);
-          bar.style.setProperty("--colour", seriesColour(set.series));
+          bar.style.setProperty("--colour", barColour(set));
           return bar;
         })),
         el("td", { class: "number" }, row.values.map((value) => el("div", {}, format(value)))),

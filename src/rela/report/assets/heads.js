@@ -114,6 +114,14 @@ function markChosen() {
 // ---------------------------------------------------------------- the chosen heads
 
 const shownSides = () => (state.compare ? state.sides : [state.sides[0]]);
+const seriesOfSide = (side) => seriesOfModel(modelOf(side));
+// Two models of a group have one colour: that of the second side is paler.
+const isPale = (side) => side !== state.sides[0] && seriesOfSide(side) === seriesOfSide(state.sides[0]);
+const sideMark = (side) => {
+  const mark = legendMark(modelOf(side));
+  mark.classList.toggle("pale", isPale(side));
+  return mark;
+};
 
 function headSets(name, pick) {
   return shownSides().flatMap((side) => {
@@ -121,7 +129,8 @@ function headSets(name, pick) {
     if (!measure) return [];
     const title = `${modelOf(side).name} ${headName(side.layer, side.head)}`;
     return [{
-      series: seriesOfModel(modelOf(side)),
+      series: seriesOfSide(side),
+      pale: isPale(side),
       name: title,
       values: pick(measure, side),
       signature: measure.signature,
@@ -148,7 +157,7 @@ function numbersOf() {
     sides.map((side) => el(
       "th",
       { scope: "col", class: "number" },
-      legendMark(modelOf(side)),
+      sideMark(side),
       ` L${side.layer + 1} H${side.head}`,
     )),
   );
@@ -205,7 +214,7 @@ function renderChosenHead() {
   if (!MODELS.length) return;
   const sides = shownSides();
   const title = sides.map((side) => [
-    el("span", { class: "who" }, legendMark(modelOf(side)), bdi(modelOf(side).name)),
+    el("span", { class: "who" }, sideMark(side), bdi(modelOf(side).name)),
     ` ${headName(side.layer, side.head)}`,
   ]);
   find("#chosen").replaceChildren(
