@@ -96,6 +96,56 @@ class TestOverview:
             page.click("#more-findings")
             assert shown.count() == 9
 
+    def test_the_first_findings_are_of_all_sorts(self, browser: Windows, tmp_path: Path):
+        folder = write_results(tmp_path, sentences=1, seeds=3)
+        data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        sorts = ("causality", "sink", "sink", "alignment", "distance", "specialist", "specialist")
+        for model in data["models"][:3]:
+            model["findings"] = [
+                {"text": f"{sort} {place} of {model['name']}", "strength": 0.9 - place / 10, "sort": sort}
+                for place, sort in enumerate(sorts)
+            ]
+        (folder / "results.json").write_text(json.dumps(data), encoding="utf-8")
+        with Opened(browser, make(folder)) as page:
+            own = "found => found.map((e) => e.querySelector('.who ~ bdi').innerText)"
+            shown = page.page.locator(".finding:visible").evaluate_all(own)
+            assert [text for text in shown if text.endswith("of rela-g seed 1")] == [
+                f"{name} of rela-g seed 1"
+                for name in ("causality 0", "sink 1", "alignment 3", "distance 4", "specialist 5")
+            ]
+            # Softmax has two sorts; then there is room for two that are second of their sort, the strongest.
+            assert sum("of softmax" in text for text in shown) == 3
+            assert sum("of rela-g seed 2" in text for text in shown) == 1
+            page.click("#more-findings")
+            assert page.page.locator(".finding:visible").count() == 3 * 7 + 3 * 2
+
+    def test_axes_end_at_a_number(self, browser: Windows, tmp_path: Path):
+        folder = write_results(tmp_path, sentences=1, seeds=2)
+        data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        measures = data["groups"][0]["measures"]
+        measures["cross.sparsity.layer"] |= {
+            "mean": [0.91, 0.95, 0.2],
+            "spread": [0.2, 0.01, 0.3],
+        }  # over 100%, below 0
+        measures["hallucinated.null.real"] |= {"mean": [0.012, 0.031, 0.042], "spread": [0, 0, 0]}
+        (folder / "results.json").write_text(json.dumps(data), encoding="utf-8")
+        with Opened(browser, make(folder)) as page:
+            figures = page.page.locator("#charts figure:has(svg)")
+            for place in range(figures.count()):
+                figure = figures.nth(place)
+                ends = figure.locator(".grid").evaluate_all("found => found.map((e) => Number(e.getAttribute('y1')))")
+                boxes = figure.locator(".band, .line").evaluate_all(
+                    "found => found.map((e) => e.getBBox()).map(({ y, height }) => [y, y + height])"
+                )
+                assert min(ends) - 0.1 <= min(top for top, _ in boxes), figure.inner_text()
+                assert max(ends) + 0.1 >= max(bottom for _, bottom in boxes), figure.inner_text()
+                assert figure.locator('.tick[text-anchor="end"]').count() >= len(ends)
+            sparsity = figures.nth(2).locator(".tick").all_text_contents()
+            assert {"0%", "100%"} <= set(sparsity)
+            auc = page.page.locator("#charts figure", has_text="AUC of the null rate")
+            ticks = auc.locator(".tick").all_text_contents()
+            assert {"0.5", "1", "chance", "0%"} <= set(ticks)
+
     def test_a_click_on_a_head_shows_it(self, browser: Windows, path: Path, folder: Path):
         with Opened(browser, path) as page:
             state = page.click('[data-head="1.encoder.1.2"]')

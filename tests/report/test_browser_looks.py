@@ -5,9 +5,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.report.browser import PHONE, Opened, Windows, make
 from tests.report.helpers import write_results
+
+from rela.report.palette import looks_of
 
 
 class TestLooks:
@@ -29,6 +32,49 @@ class TestLooks:
             assert page.page.evaluate(overflow) <= 0
             page.page.locator(".row-labels .label, .queries .word").nth(1).tap()
             assert page.settle()["hover"]["pinned"]
+
+    def test_long_names_on_a_phone(self, browser: Windows, tmp_path: Path):
+        name = "rela-g with a name that is longer than a phone is wide"
+        with Opened(browser, make(write_results(tmp_path, (name,), sentences=1)), size=PHONE) as page:
+            tops = "found => found.map((e) => Math.round(e.getBoundingClientRect().top))"
+            head = page.page.locator(".pane-controls").first.locator(".head-controls > *")
+            assert head.count() == 4
+            assert len(set(head.evaluate_all(tops))) == 1  # side by side, both steps among them
+            assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    def test_letters_of_charts_have_one_size(self, browser: Windows, tmp_path: Path):
+        folder = write_results(tmp_path, ("rela-g",), sentences=1)
+        data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        for entry in data["models"]:
+            entry["measures"] = {name: found for name, found in entry["measures"].items() if ".tag" not in name}
+        (folder / "results.json").write_text(json.dumps(data), encoding="utf-8")
+        with Opened(browser, make(folder)) as page:
+            height = "e => e.getBoundingClientRect().height"
+            usual = page.page.eval_on_selector("#charts .tick", height)
+            assert page.page.eval_on_selector("#chosen .tick", height) <= 1.2 * usual
+
+    def test_two_seeds_side_by_side_are_told_apart(self, browser: Windows, tmp_path: Path):
+        path = make(write_results(tmp_path, ("rela-g",), sentences=1, seeds=2))
+        fills = "found => new Set(found.map((e) => getComputedStyle(e).fill)).size"
+        with Opened(browser, path, hash="s=0&a=0.1.0&b=1.1.0&kind=cross") as page:
+            assert page.page.locator("#chosen .bar rect:not(.catch)").evaluate_all(fills) == 2
+            page.press("b")
+            assert page.page.locator("#chosen .bar rect:not(.catch)").evaluate_all(fills) == 1
+
+    @pytest.mark.parametrize("theme", ["light", "dark"])
+    def test_models_look_as_in_the_figures(self, browser: Windows, tmp_path: Path, theme: Any):
+        names = ("softmax", "rela-g", "entmax15", "other")
+        looks = looks_of(names)
+        with Opened(browser, make(write_results(tmp_path, names, sentences=1)), color_scheme=theme) as page:
+            strokes = page.page.locator("#legend .line").evaluate_all(
+                "found => found.map((e) => [getComputedStyle(e).stroke, getComputedStyle(e).strokeDasharray])"
+            )
+            marks = page.page.locator("#legend .mark").evaluate_all("found => found.map((e) => e.tagName)")
+        for (stroke, dashes), mark, look in zip(strokes, marks, looks.values(), strict=True):
+            red, green, blue = map(int, re.findall(r"\d+", stroke))
+            assert f"#{red:02x}{green:02x}{blue:02x}" == getattr(look, theme)
+            assert (dashes == "none") == (not look.dashes)
+            assert (mark == "circle") == (look.marker == "o")
 
     def test_labels_of_switches_are_there_for_all(self, browser: Windows, path: Path):
         with Opened(browser, path) as page:
@@ -69,10 +115,35 @@ class TestLacking:
         folder = write_results(tmp_path)
         (folder / "attention.npz").unlink()
         with Opened(browser, make(folder)) as page:
-            assert "no example sentences" in page.text("#notices")
+            assert page.text("#notices") == (
+                "There are no example sentences: attention.npz was not beside results.json."
+            )
             assert not page.page.locator("#sentences").is_visible()
             page.press("j", "l", "w", "t")
             page.click('[data-head="0.cross.0.1"]')
+
+    def test_no_examples_were_asked_for(self, browser: Windows, tmp_path: Path):
+        folder = write_results(tmp_path)
+        empty = json.dumps({"format": "rela-examples-1", "models": ["rela-g", "softmax"], "sentences": []})
+        np.savez(folder / "attention.npz", examples=np.array(empty))
+        with Opened(browser, make(folder)) as page:
+            notice = page.text("#notices")
+            assert notice == (
+                "There are no example sentences: attention.npz has none, as after rela analyze --examples 0."
+            )
+            assert not page.page.locator("#sentences").is_visible()
+            assert "sentences here" not in page.text("#models")
+
+    def test_heads_of_several_models_have_no_mean(self, browser: Windows, tmp_path: Path):
+        folder = write_results(tmp_path, sentences=1, seeds=2)
+        with Opened(browser, make(folder)) as page:  # a file as older versions wrote it, which has such means
+            assert page.text("#lacking") == "Not measured: ablation of heads."
+            page.click("#explorer summary")
+            page.page.locator("#explorer-measure").select_option("cross.null")
+            names = page.page.locator("#explorer-numbers h3").all_inner_texts()
+            assert names == ["rela-g seed 1", "rela-g seed 2", "softmax seed 1", "softmax seed 2"]
+            page.page.locator("#explorer-measure").select_option("cross.null.layer")
+            assert page.page.locator("#explorer-numbers h3").all_inner_texts()[:2] == ["rela-g", "softmax"]
 
     def test_measures_that_are_absent_or_no_numbers(self, browser: Windows, tmp_path: Path):
         folder = write_results(tmp_path, sentences=2)

@@ -15,6 +15,8 @@ import numpy as np
 
 from rela._files import write_text
 from rela._version import __version__
+from rela.report.choice import entries_of
+from rela.report.palette import looks_of
 from rela.report.results import Entry, Examples, Measure, Results
 from rela.report.room import Room, choose_blocks, priority
 
@@ -24,6 +26,7 @@ SCRIPTS: Final = (
     "numbers.js",
     "data.js",
     "colours.js",
+    "marks.js",
     "weights.js",
     "axes.js",
     "matrix.js",
@@ -106,6 +109,8 @@ def _describe(results: Results, title: str | None) -> dict[str, Any]:
         "names": _file_names(results.data),
         "models": [_describe_entry(entry) for entry in results.models],
         "groups": [_describe_group(entry, names) for entry in results.groups],
+        "looks": _describe_looks(results),
+        "has_examples_file": results.examples is not None,
         "examples": None,
     }
 
@@ -120,7 +125,27 @@ def _describe_group(entry: Entry, models: set[str]) -> dict[str, Any]:
     members = entry.info.get("models") or []
     if len(members) == 1 and members[0] in models:
         return {"name": entry.name, "models": members, "measures": None}
-    return _describe_entry(entry)
+    described = _describe_entry(entry)
+    if (
+        len(members) > 1
+    ):  # older files have means over heads of several models, which have nothing to do with each other
+        described["measures"] = {
+            name: measure for name, measure in described["measures"].items() if "head" not in measure["axes"]
+        }
+    return described
+
+
+def _describe_looks(results: Results) -> list[dict[str, Any]]:
+    """Of the groups or, in a file without any, of the models; then of models that are in no group."""
+    entries = entries_of(results)
+    names = [entry.name for entry in entries]
+    members = {name for entry in entries for name in entry.info.get("models") or [entry.name]}
+    models = [entry.name for entry in results.models] + (results.examples.models if results.examples else [])
+    names += [name for name in dict.fromkeys(models) if name not in members and name not in names]
+    return [
+        {"name": name, "light": look.light, "dark": look.dark, "marker": look.marker, "dashes": look.dashes}
+        for name, look in looks_of(names).items()
+    ]
 
 
 def _describe_measure(measure: Measure) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 // Bars: how far a head looks, and after which words it is silent. For the heads of one or two sides.
 
-// sets: [{series, values}]; bars of a label stand side by side.
+const barColour = ({ series, pale }) =>
+  (pale ? `color-mix(in srgb, ${seriesColour(series)} 58%, var(--page))` : seriesColour(series));
+
+// sets: [{series, pale, values}]; bars of a label stand side by side.
 function columnChart({ title, labels, sets, format }) {
   const { left, right, top, bottom } = { left: 34, right: 6, top: 8, bottom: 24 };
   const [width, height] = [340, 120];
@@ -37,7 +40,7 @@ function columnChart({ title, labels, sets, format }) {
             height: Math.max(0, height - bottom - y(value)),
           },
         );
-        bar.style.fill = seriesColour(set.series);
+        bar.style.fill = barColour(set);
         group.append(bar);
       });
       const isShown = labels.length <= 12 || label.includes("=") || Number(label) % 5 === 0;
@@ -58,7 +61,7 @@ function columnChart({ title, labels, sets, format }) {
   );
 }
 
-// rows: [{label, note, values: one for each of sets}]
+// rows: [{label, count, values: one for each of sets}]
 function rowBars({ title, rows, sets, format }) {
   return el("table", { class: "bars", "aria-label": title }, rows.map((row) =>
     withTooltip(
@@ -67,16 +70,16 @@ function rowBars({ title, rows, sets, format }) {
         el("td", { class: "track" }, sets.map((set, number) => {
           const bar = el("div", { class: "track-bar" });
           bar.style.setProperty("--share", isNumber(row.values[number]) ? row.values[number] : 0);
-          bar.style.setProperty("--colour", seriesColour(set.series));
+          bar.style.setProperty("--colour", barColour(set));
           return bar;
         })),
         el("td", { class: "number" }, row.values.map((value) => el("div", {}, format(value)))),
-        el("td", { class: "number quiet" }, row.note ?? ""),
+        el("td", { class: "number quiet" }, isNumber(row.count) ? count(row.count) : ""),
       ),
       () => [
         el("strong", {}, row.label),
         sets.map((set, number) => el("div", {}, `${set.name}: ${format(row.values[number])}`)),
-        el("div", { class: "quiet" }, row.note ? `${row.note} rows` : ""),
+        el("div", { class: "quiet" }, isNumber(row.count) ? plural(row.count, "row") : ""),
         sets.map((set) => signatureLine(set.signature)),
       ],
     )));

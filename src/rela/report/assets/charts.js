@@ -1,40 +1,31 @@
-// Lines over layers and points, as SVG. Each series has a colour and a mark; a second line of the same one is dashed.
-
-const MARKS = [
-  (x, y) => svg("circle", { cx: x, cy: y, r: 3.2 }),
-  (x, y) => svg("rect", { x: x - 3, y: y - 3, width: 6, height: 6 }),
-  (x, y) => svg("path", { d: `M${x} ${y - 4}L${x + 4} ${y + 3}H${x - 4}Z` }),
-  (x, y) => svg("path", { d: `M${x} ${y - 4.2}L${x + 4.2} ${y}L${x} ${y + 4.2}L${x - 4.2} ${y}Z` }),
-  (x, y) => svg("path", { d: `M${x} ${y + 4}L${x + 4} ${y - 3}H${x - 4}Z` }),
-  (x, y) => svg("path", { d: `M${x - 3.5} ${y}H${x + 3.5}M${x} ${y - 3.5}V${y + 3.5}`, class: "stroke-mark" }),
-];
-const markAt = (series, x, y) => {
-  const mark = MARKS[series % MARKS.length](x, y);
-  mark.style.setProperty("--colour", seriesColour(series));
-  mark.classList.add("mark");
-  return mark;
-};
+// Lines over layers, and points, as SVG.
 
 // The width is set to that of a column before charts are drawn, so that text has its own size.
 const FRAME = { width: 340, height: 150, left: 38, right: 12, top: 8, bottom: 20 };
 
-function frameOf([lowX, highX], [lowY, highY]) {
-  const spanX = highX - lowX || 1;
-  const spanY = highY - lowY || 1;
+function frameOf(rangeX, rangeY) {
+  const [wide, high] = [FRAME.width - FRAME.left - FRAME.right, FRAME.height - FRAME.top - FRAME.bottom];
+  const along = (value, { low, high }) => (value - low) / (high - low || 1);
   return {
-    x: (value) => FRAME.left + ((value - lowX) / spanX) * (FRAME.width - FRAME.left - FRAME.right),
-    y: (value) => FRAME.height - FRAME.bottom - ((value - lowY) / spanY) * (FRAME.height - FRAME.top - FRAME.bottom),
+    x: (value) => FRAME.left + along(value, rangeX) * wide,
+    y: (value) => FRAME.height - FRAME.bottom - clamp(along(value, rangeY), 0, 1) * high,
   };
 }
 
-// The range of all values; from zero unless they are far from it, with some air above.
-function rangeOf(values, { low = 0, high = null } = {}) {
+// The range of all values, which begins and ends at a tick: from `least`, or lower, and never over `most`.
+function rangeOf(values, { least = 0, most = Infinity, steps = 4 } = {}) {
   const known = values.filter(isNumber);
-  if (!known.length) return null;
-  const top = high ?? Math.max(...known);
-  const bottom = Math.min(low, ...known);
-  return top - bottom < 1e-9 ? [bottom, bottom + 1] : [bottom, top + (high === null ? 0.06 * (top - bottom) : 0)];
+  const low = Math.min(least, ...known);
+  const high = Math.min(most, Math.max(least, ...known));
+  const found = ticks(low, high - low < 1e-9 ? low + 1 : high, steps);
+  return { low: found[0], high: found.at(-1), ticks: found };
 }
+
+// What a line of a chart needs room for: its values, and the deviation above them.
+const topsOf = ({ values, spread }) => values.flatMap((value, place) => (isNumber(value) ? [
+  value,
+  value + (spread?.[place] ?? 0),
+] : []));
 
 // A line across the whole frame.
 const across = (frame, value, name) => svg(
@@ -42,14 +33,35 @@ const across = (frame, value, name) => svg(
   { class: name, x1: FRAME.left, x2: FRAME.width - FRAME.right, y1: frame.y(value), y2: frame.y(value) },
 );
 
+// A value to compare with: a dashed line, with what it means at the end that is further from the points [x, y].
+function referenceLine(frame, { value, name }, points) {
+  const middle = (FRAME.left + FRAME.width - FRAME.right) / 2;
+  const gap = (isThere) => Math.min(
+    ...points.filter(([x]) => isThere(frame.x(x))).map(([, y]) => Math.abs(frame.y(y) - frame.y(value))),
+  );
+  const isLeft = gap((x) => x < middle) > gap((x) => x >= middle);
+  const [x, anchor] = isLeft ? [FRAME.left + 3, "start"] : [FRAME.width - FRAME.right, "end"];
+  return [
+    across(frame, value, "reference"),
+    svg("text", { class: "tick", x, y: frame.y(value) - 4, "text-anchor": anchor }, name),
+  ];
+}
 
 function axisY(frame, range, format) {
-  return ticks(...range).map((value) => [
+  return range.ticks.map((value) => [
     across(frame, value, "grid"),
     svg("text", { class: "tick", x: FRAME.left - 6, y: frame.y(value) + 3.5, "text-anchor": "end" }, format(value)),
   ]);
 }
 
+// Ticks with as many digits as it takes to tell them right.
+function tickFormat({ ticks: found }, share) {
+  if (!share) return (value) => decimal(value);
+  const rest = (value, digits) => Math.abs(Number((100 * value).toFixed(digits)) - 100 * value);
+  const isExact = (digits) => found.every((value) => rest(value, digits) < 1e-6);
+  const digits = [0, 1, 2].find(isExact) ?? 3;
+  return (value) => percent(value, digits);
+}
 
 // What is counted along the axis, at its left end.
 const axisName = (text) =>
@@ -72,20 +84,16 @@ function bandPath(frame, { values, spread }) {
   return `${linePath([...above, ...below])}Z`;
 }
 
-// lines: [{name, series, values, spread?, dashed?, signature}], all over the same `labels`.
-function lineChart({ title, lines, labels, share = true, high = null, along = "layer", reference = null }) {
-  const values = lines.flatMap((line) => line.values.flatMap((value, place) => [
-    value,
-    isNumber(value) ? value + (line.spread?.[place] ?? 0) : null,
-  ]));
-  const range = rangeOf([...values, reference], { high });
-  const format = share ? (value) => percent(value, range[1] - range[0] < 0.05 ? 1 : 0) : (value) => decimal(value, 2);
-  const frame = frameOf([0, Math.max(1, labels.length - 1)], range);
+const mostOf = (share) => (share ? 1 : Infinity);
+
+// lines: [{name, series, values, spread?, dashes?, signature}], all over the same `labels`.
+function lineChart({ title, lines, labels, share = true, range = null, along = "layer", reference = null }) {
+  range ??= rangeOf([...lines.flatMap(topsOf), reference?.value], { most: mostOf(share) });
+  const frame = frameOf({ low: 0, high: Math.max(1, labels.length - 1) }, range);
   const cursor = svg("line", { class: "cursor", y1: FRAME.top, y2: FRAME.height - FRAME.bottom, visibility: "hidden" });
   const drawn = lines.map((line) => {
     const points = line.values.map((value, place) => (isNumber(value) ? [frame.x(place), frame.y(value)] : null));
-    const path = svg("path", { class: `line${line.dashed ? " dashed" : ""}`, d: linePath(points) });
-    path.style.stroke = seriesColour(line.series);
+    const path = strokeOf(svg("path", { class: "line", d: linePath(points) }), line.series, line.dashes);
     const band = line.spread ? svg("path", { class: "band", d: bandPath(frame, line) }) : null;
     if (band) band.style.fill = seriesColour(line.series);
     return [band, path, points.map((point) => point && markAt(line.series, ...point))];
@@ -98,7 +106,7 @@ function lineChart({ title, lines, labels, share = true, high = null, along = "l
       role: "img",
       "aria-label": describeLines(title, lines, labels, share),
     },
-    axisY(frame, range, format),
+    axisY(frame, range, tickFormat(range, share)),
     labels.map((label, place) => (place % step ? null : svg(
       "text",
       {
@@ -109,7 +117,11 @@ function lineChart({ title, lines, labels, share = true, high = null, along = "l
       },
       label,
     ))),
-    reference === null ? null : across(frame, reference, "reference"),
+    reference && referenceLine(
+      frame,
+      reference,
+      lines.flatMap((line) => line.values.map((value, place) => [place, value]).filter(([, value]) => isNumber(value))),
+    ),
     axisName(along),
     cursor,
     drawn,
@@ -141,13 +153,11 @@ function lineTable(title, lines, place, share) {
   return [
     el("strong", {}, title),
     el("table", {}, known.map((line) => {
-      const swatch = el("span", { class: `swatch${line.dashed ? " dashed" : ""}` });
-      swatch.style.setProperty("--colour", seriesColour(line.series));
       const spread = isNumber(line.spread?.[place]) ? ` ± ${shown(line.spread[place], share)}` : "";
       return el(
         "tr",
         {},
-        el("td", {}, swatch, line.name),
+        el("td", {}, legendLine(line.series, line.dashes), line.name),
         el("td", { class: "number" }, shown(line.values[place], share) + spread),
       );
     })),
@@ -168,8 +178,8 @@ function describePaths(title, paths) {
 // paths: [{name, series, points: [[x, y, label], ...], signature}]
 function pathChart({ title, paths, nameX, nameY, reference }) {
   const all = paths.flatMap((path) => path.points);
-  const rangeX = rangeOf(all.map(([x]) => x));
-  const rangeY = rangeOf([...all.map(([, y]) => y), reference], { low: 0.5, high: 1 });
+  const rangeX = rangeOf(all.map(([x]) => x), { most: 1 });
+  const rangeY = rangeOf([...all.map(([, y]) => y), 1], { least: reference.value, steps: 5 });
   const frame = frameOf(rangeX, rangeY);
   const picture = svg(
     "svg",
@@ -178,20 +188,19 @@ function pathChart({ title, paths, nameX, nameY, reference }) {
       role: "img",
       "aria-label": describePaths(title, paths),
     },
-    axisY(frame, rangeY, (value) => decimal(value, 2)),
-    ticks(...rangeX).map((value) => svg(
+    axisY(frame, rangeY, tickFormat(rangeY, false)),
+    rangeX.ticks.map((value) => svg(
       "text",
       { class: "tick", x: frame.x(value), y: FRAME.height - FRAME.bottom + 14, "text-anchor": "middle" },
-      percent(value, 0),
+      tickFormat(rangeX, true)(value),
     )),
-    across(frame, reference, "reference"),
+    referenceLine(frame, reference, all),
     paths.map((path) => {
       const line = svg(
         "path",
         { class: "line thin", d: linePath(path.points.map(([x, y]) => [frame.x(x), frame.y(y)])) },
       );
-      line.style.stroke = seriesColour(path.series);
-      return [line, path.points.map(([x, y, label]) => {
+      return [strokeOf(line, path.series), path.points.map(([x, y, label]) => {
         const dot = svg(
           "g",
           { class: "point" },

@@ -1,10 +1,5 @@
 // Colours. Ramps have an even rise in lightness, so they can be read in grey and by any eye; zero is in none of them.
 
-const SERIES = {
-  // Okabe and Ito's colours, told apart by colour-blind people; each has a mark of its own as well.
-  light: ["#0072b2", "#d55e00", "#007a59", "#a3467e", "#7a6a00", "#3b3b3b", "#2a8fc7", "#9c4a00"],
-  dark: ["#62b8f0", "#ff9a52", "#3fcf9f", "#e59ac7", "#f0e05a", "#c9c9c9", "#9fd3f5", "#ffc59a"],
-};
 const RAMPS = {
   // [lightness, chroma, hue] in OKLCH at the smallest weight and at the largest
   light: {
@@ -59,7 +54,7 @@ function inkOn([r, g, b]) {
   return 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2] > 0.2 ? "#101418" : "#ffffff";
 }
 
-const seriesColour = (place) => `var(--series-${place % SERIES.light.length})`;
+const seriesColour = (place) => `var(--series-${place})`;
 const cssVariable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function currentTheme() {
@@ -71,5 +66,5 @@ function currentTheme() {
 function defineColours() {
   ramps = Object.fromEntries(["positive", "negative"].map((sign) => [sign, makeRamp(RAMPS[currentTheme()][sign])]));
   const { style } = document.documentElement;
-  SERIES[currentTheme()].forEach((colour, place) => style.setProperty(`--series-${place}`, colour));
+  LOOKS.forEach((look, place) => style.setProperty(`--series-${place}`, look[currentTheme()]));
 }

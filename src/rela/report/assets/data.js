@@ -45,8 +45,16 @@ const GROUPS = DATA.groups.map((group) => {
 });
 const ENTRIES = GROUPS.length ? GROUPS : MODELS;
 
+// How entries look, as in the figures: rela/report/palette.py says so. A series is a place in this list.
+const LOOKS = DATA.looks;
+const seriesOf = (entry) => LOOKS.findIndex((look) => look.name === entry.name);
+const entryOf = (model) =>
+  ENTRIES.find((entry) => entry.models?.includes(model.name) ?? entry.name === model.name) ?? model;
+const seriesOfModel = (model) => seriesOf(entryOf(model));
+
 const measureOf = (entry, name) => entry.measures[name] ?? null;
-const isMeasured = (name) => ENTRIES.some((entry) => measureOf(entry, name) !== null);
+// Measures of heads are those of a model: a group of several has none.
+const isMeasured = (name) => [...ENTRIES, ...MODELS].some((entry) => measureOf(entry, name) !== null);
 const valueAt = (measure, ...places) => (measure ? places.reduce(
   (value, place) => value?.[place],
   measure.value,

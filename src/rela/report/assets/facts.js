@@ -94,15 +94,6 @@ function attentionText(model) {
   return names[0] ?? model.attention ?? NOTHING;
 }
 
-const entryOf = (model) => {
-  const place = ENTRIES.findIndex((entry) => entry.models?.includes(model.name) ?? entry.name === model.name);
-  return place < 0 ? ENTRIES.length + MODELS.indexOf(model) : place;
-};
-
-function legendMark(series) {
-  return svg("svg", { viewBox: "0 0 12 12", class: "legend-mark", "aria-hidden": "true" }, markAt(series, 6, 6));
-}
-
 function renderModels() {
   const columns = MODEL_COLUMNS.filter((column) => MODELS.some((model) => column.text(model) !== NOTHING));
   const head = el(
@@ -112,7 +103,7 @@ function renderModels() {
     columns.map((column) => el("th", { scope: "col", title: column.what ?? false }, column.name)),
   );
   const rows = MODELS.map((model) =>
-    el("tr", {}, el("th", { scope: "row" }, legendMark(entryOf(model)), bdi(model.name)), columns.map((column) => {
+    el("tr", {}, el("th", { scope: "row" }, legendMark(model), bdi(model.name)), columns.map((column) => {
       const cell = el("td", { class: "number" }, column.text(model));
       const how = column.how?.(model);
       return how ? withTooltip(cell, () => [column.what && el("div", {}, column.what), signatureLine(how)]) : cell;
@@ -122,12 +113,17 @@ function renderModels() {
 
 // What the page had no room for, and what could not be shown.
 function notices() {
-  if (!EXAMPLES) return ["There are no example sentences: attention.npz was not beside results.json."];
+  if (!EXAMPLES) {
+    const why = DATA.has_examples_file
+      ? "attention.npz has none, as after rela analyze --examples 0"
+      : "attention.npz was not beside results.json";
+    return [`There are no example sentences: ${why}.`];
+  }
   const found = [];
-  const total = count(EXAMPLES.total);
+  const total = plural(EXAMPLES.total, "sentence");
   const partial = [];
   if (SENTENCES.length < EXAMPLES.total) {
-    found.push(`Text of ${count(SENTENCES.length)} of ${total} sentences: there was no room for more.`);
+    found.push(`Text of ${count(SENTENCES.length)} of ${total}: there was no room for more.`);
   }
   for (const model of MODELS) {
     const carried = carriedBy(model);
@@ -148,11 +144,11 @@ function describePartial(partial, total) {
   if (partial.length > 3) {
     const numbers = partial.map(({ carried }) => carried);
     const range = `${count(Math.min(...numbers))} to ${count(Math.max(...numbers))}`;
-    return [`${partial.length} models: weights of ${range} of ${total} sentences each (there is no room for more).`];
+    return [`${partial.length} models: weights of ${range} of ${total} each (there is no room for more).`];
   }
   return partial.map(({ model, carried }) => {
     const reason = isDense(model) ? "dense weights need more room" : "the page has no room for more";
-    return `${model.name}: weights of ${count(carried)} of ${total} sentences (${reason}).`;
+    return `${model.name}: weights of ${count(carried)} of ${total} (${reason}).`;
   });
 }
 
@@ -165,14 +161,29 @@ const FIRST_FINDINGS = 9;
 function findingItem(finding, go) {
   const strength = el("span", { class: "strength", title: `strength ${decimal(finding.strength)}` });
   strength.style.setProperty("--share", clamp(finding.strength ?? 0, 0, 1));
-  const who = el("span", { class: "who" }, legendMark(entryOf(finding.model)), bdi(finding.model.name));
+  const who = el("span", { class: "who" }, legendMark(finding.model), bdi(finding.model.name));
   const text = el("span", {}, MODELS.length > 1 && who, bdi(finding.text));
   return el("li", {}, el("button", { type: "button", class: "finding", onclick: () => go(finding) }, strength, text));
 }
 
+// The strongest first. Those that are seen at once are of many sorts: no second one of a sort for a group of models as
+// long as there are others. One about a head that fires or falls silent after words of one category is among them.
+function orderFindings(found) {
+  const byStrength = (one, other) => (other.strength ?? 0) - (one.strength ?? 0);
+  const all = [...found].sort(byStrength);
+  const seen = new Map(); // how many there were of a group and sort
+  const turns = new Map(all.map((finding) => {
+    const name = JSON.stringify([entryOf(finding.model).name, finding.sort]);
+    seen.set(name, (seen.get(name) ?? 0) + 1);
+    return [finding, finding.sort === "specialist" && seen.get(name) === 1 ? 0 : seen.get(name)];
+  }));
+  const first = [...all].sort((one, other) => turns.get(one) - turns.get(other)).slice(0, FIRST_FINDINGS);
+  return [...first.sort(byStrength), ...all.filter((finding) => !first.includes(finding))];
+}
+
 function renderFindings(go) {
-  const found = MODELS.flatMap((model) => (model.findings ?? []).map((finding) => ({ ...finding, model })));
-  found.sort((one, other) => (other.strength ?? 0) - (one.strength ?? 0));
+  const all = MODELS.flatMap((model) => (model.findings ?? []).map((finding) => ({ ...finding, model })));
+  const found = orderFindings(all);
   find("#findings").hidden = !found.length;
   const items = found.map((finding) => findingItem(finding, go));
   find("#findings-list").replaceChildren(...items);

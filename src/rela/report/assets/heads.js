@@ -92,7 +92,7 @@ function renderGrids() {
   find("#heads").hidden = !available.length;
   find("#grids").replaceChildren(
     ...MODELS.map((model) => el("div", { class: "grid-row" },
-      el("h3", {}, legendMark(entryOf(model)), bdi(model.name)),
+      el("h3", {}, legendMark(model), bdi(model.name)),
       el(
         "div",
         { class: "grid-kinds" },
@@ -114,6 +114,14 @@ function markChosen() {
 // ---------------------------------------------------------------- the chosen heads
 
 const shownSides = () => (state.compare ? state.sides : [state.sides[0]]);
+const seriesOfSide = (side) => seriesOfModel(modelOf(side));
+// Two models of a group have one colour: that of the second side is paler.
+const isPale = (side) => side !== state.sides[0] && seriesOfSide(side) === seriesOfSide(state.sides[0]);
+const sideMark = (side) => {
+  const mark = legendMark(modelOf(side));
+  mark.classList.toggle("pale", isPale(side));
+  return mark;
+};
 
 function headSets(name, pick) {
   return shownSides().flatMap((side) => {
@@ -121,7 +129,8 @@ function headSets(name, pick) {
     if (!measure) return [];
     const title = `${modelOf(side).name} ${headName(side.layer, side.head)}`;
     return [{
-      series: entryOf(modelOf(side)),
+      series: seriesOfSide(side),
+      pale: isPale(side),
       name: title,
       values: pick(measure, side),
       signature: measure.signature,
@@ -148,7 +157,7 @@ function numbersOf() {
     sides.map((side) => el(
       "th",
       { scope: "col", class: "number" },
-      legendMark(entryOf(modelOf(side))),
+      sideMark(side),
       ` L${side.layer + 1} H${side.head}`,
     )),
   );
@@ -172,7 +181,7 @@ function tagBars() {
   const countOf = (tag) => valueAt(counts, (counts?.labels.tag ?? []).indexOf(tag));
   const rows = tags.map((tag) => ({
     label: tag,
-    note: isNumber(countOf(tag)) ? count(countOf(tag)) : "",
+    count: countOf(tag),
     values: sets.map((set) => set.values[(set.measure.labels.tag ?? []).indexOf(tag)] ?? null),
   }));
   rows.sort((one, other) => (one.values[0] ?? 2) - (other.values[0] ?? 2));
@@ -205,7 +214,7 @@ function renderChosenHead() {
   if (!MODELS.length) return;
   const sides = shownSides();
   const title = sides.map((side) => [
-    el("span", { class: "who" }, legendMark(entryOf(modelOf(side))), bdi(modelOf(side).name)),
+    el("span", { class: "who" }, sideMark(side), bdi(modelOf(side).name)),
     ` ${headName(side.layer, side.head)}`,
   ]);
   find("#chosen").replaceChildren(

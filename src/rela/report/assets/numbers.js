@@ -20,15 +20,14 @@ const mean = (values) => {
   return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
 };
 
-// Round steps between two numbers, for axes.
+// Round numbers in even steps, for an axis: from one that is at most `low` to one that is at least `high`.
 function ticks(low, high, about = 4) {
   const span = high - low || 1;
   const raw = span / about;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw * 0.999);
   const found = [];
-  for (let place = Math.ceil(low / step - 1e-9); place * step <= high + step * 1e-6; place += 1) {
-    found.push(place * step);
-  }
+  const last = Math.ceil(high / step - 1e-9);
+  for (let place = Math.floor(low / step + 1e-9); place <= last; place += 1) found.push(place * step);
   return found;
 }

@@ -5,15 +5,15 @@ const layerLabels = (lines) => Array.from(
   (_, place) => String(place + 1),
 );
 
-// One line for each entry that has the measure. A line that another one of the same entry is compared with is dashed.
-function linesOf(name, { dashed = false, suffix = "" } = {}) {
-  return ENTRIES.flatMap((entry, series) => {
+// One line for each entry that has the measure; with the entry's own dashes if none are given.
+function linesOf(name, { dashes, suffix = "" } = {}) {
+  return ENTRIES.flatMap((entry) => {
     const measure = measureOf(entry, name);
     if (!measure || !measure.value.some(isNumber)) return [];
     return [{
       name: entry.name + suffix,
-      series,
-      dashed,
+      series: seriesOf(entry),
+      dashes,
       values: measure.value,
       spread: measure.spread ?? null,
       signature: measure.signature,
@@ -49,20 +49,19 @@ function layerChart(title, note, parts, options = {}) {
 
 // A chart for each kind of attention in a row, on the same scale, so that they can be compared.
 function kindRow(title, statistic, note, options) {
-  const topsOf = (line) => line.values.map((value, place) => value + (line.spread?.[place] ?? 0));
   const values = KINDS.flatMap((kind) => linesOf(`${kind}.${statistic}`).flatMap(topsOf));
-  if (values.length) options = { ...options, high: rangeOf(values)?.[1] ?? null };
+  const range = rangeOf(values, { most: mostOf(options.share ?? true) });
   const charts = KINDS.map((kind) => layerChart(
     `${title}, ${KIND_NAMES[kind]}`,
     note,
     [{ name: `${kind}.${statistic}` }],
-    options,
+    { ...options, range },
   ));
   return charts.some(Boolean) ? charts : [];
 }
 
 function aucChart() {
-  const paths = ENTRIES.flatMap((entry, series) => {
+  const paths = ENTRIES.flatMap((entry) => {
     const [null_, auc] = ["hallucinated.null.real", "hallucinated.auc"].map((name) => measureOf(entry, name));
     if (!null_ || !auc || !null_.value.some((value) => value > 0)) return []; // without nulls it is 0.5 anyway
     const points = auc.value.map((value, layer) => [
@@ -70,15 +69,15 @@ function aucChart() {
       value,
       String(layer + 1),
     ]).filter(([x, y]) => isNumber(x) && isNumber(y));
-    return points.length ? [{ name: entry.name, series, points, signature: auc.signature }] : [];
+    return points.length ? [{ name: entry.name, series: seriesOf(entry), points, signature: auc.signature }] : [];
   });
   if (!paths.length) return null;
   const title = "AUC of the null rate";
   return chartBox(
     title,
-    "over it, by layer",
+    "each layer at its null rate",
     "hallucinated.auc",
-    pathChart({ title, paths, nameX: "null rate", nameY: "AUC", reference: 0.5 }),
+    pathChart({ title, paths, nameX: "null rate", nameY: "AUC", reference: { value: 0.5, name: "chance" } }),
   );
 }
 
@@ -108,7 +107,7 @@ function speedChart() {
     title,
     "relative to softmax, by source length",
     "decode.speed",
-    lineChart({ title, lines, labels, share: false, along: "length", reference: 1 }),
+    lineChart({ title, lines, labels, share: false, along: "length", reference: { value: 1, name: "softmax" } }),
   );
 }
 
@@ -131,24 +130,27 @@ function renderOverview() {
     layerChart(
       "Null rate, cross",
       "dashed: shuffled",
-      [{ name: "hallucinated.null.real" }, { name: "hallucinated.null.shuffled", dashed: true, suffix: ", shuffled" }],
+      [
+        { name: "hallucinated.null.real", dashes: SOLID },
+        { name: "hallucinated.null.shuffled", dashes: DASHED, suffix: ", shuffled" },
+      ],
     ),
     aucChart(),
     layerChart(
       "AER by layer",
       "dashed: shifted",
       [
-        { name: "cross.aer.normal.merged.layer_attention" },
-        { name: "cross.aer.shifted.merged.layer_attention", dashed: true, suffix: ", shifted" },
+        { name: "cross.aer.normal.merged.layer_attention", dashes: SOLID },
+        { name: "cross.aer.shifted.merged.layer_attention", dashes: DASHED, suffix: ", shifted" },
       ],
     ),
     methodTable(),
     speedChart(),
   ].flat().filter(Boolean);
   find("#charts").replaceChildren(...charts);
-  find("#legend").replaceChildren(...ENTRIES.map((entry, series) => {
+  find("#legend").replaceChildren(...ENTRIES.map((entry) => {
     const seeds = entry.models?.length > 1 ? `, ${entry.models.length} seeds ± deviation` : "";
-    return el("li", {}, legendMark(series), bdi(entry.name), el("span", { class: "quiet" }, seeds));
+    return el("li", {}, legendLine(seriesOf(entry)), bdi(entry.name), el("span", { class: "quiet" }, seeds));
   }));
   const lacking = [
     ["alignment error rates (no gold links)", "cross.aer.normal.merged"],

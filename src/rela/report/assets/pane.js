@@ -49,27 +49,31 @@ class Pane {
       sign,
     );
     this.controls.replaceChildren(
-      legendMark(entryOf(this.model)),
+      legendMark(this.model),
       select(
         "model",
         MODELS.map((model, number) => [number, model.name]),
         this.side.model,
         (model) => updateSide(this.place, { model }),
       ),
-      select(
-        "layer",
-        numbers(layers, (place) => `layer ${place + 1}`),
-        this.side.layer,
-        (layer) => updateSide(this.place, { layer }),
+      el(
+        "span",
+        { class: "head-controls" },
+        select(
+          "layer",
+          numbers(layers, (place) => `layer ${place + 1}`),
+          this.side.layer,
+          (layer) => updateSide(this.place, { layer }),
+        ),
+        select(
+          "head",
+          numbers(heads, (place) => `head ${place}`),
+          this.side.head,
+          (head) => updateSide(this.place, { head }),
+        ),
+        step("previous head (h)", "‹", -1),
+        step("next head (l)", "›", 1),
       ),
-      select(
-        "head",
-        numbers(heads, (place) => `head ${place}`),
-        this.side.head,
-        (head) => updateSide(this.place, { head }),
-      ),
-      step("previous head (h)", "‹", -1),
-      step("next head (l)", "›", 1),
     );
   }
 
@@ -109,7 +113,7 @@ class Pane {
     this.words = null;
     const carried = carriedBy(this.model);
     const why = isDense(this.model) ? ": dense weights need more room" : "";
-    const share = `${carried} of ${EXAMPLES.total} sentences${why}`;
+    const share = `${carried} of ${plural(EXAMPLES.total, "sentence")}${why}`;
     const reason = !CAN_UNPACK
       ? "This browser cannot unpack the weights: it has no DecompressionStream."
       : carried && sentence && hasWeights(this.model, sentence)

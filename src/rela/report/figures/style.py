@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rela._files import write_bytes
+from rela.report.palette import looks_of
 
 WIDTH: Final = 4.6
 """Inches of a figure for one column: letters of 9 points are still over 6 when it is printed 8 cm wide."""
@@ -77,26 +78,11 @@ class LineStyle:
     dashes: Any  # a name of matplotlib's, or (offset, lengths)
 
 
-# The palette of Okabe and Ito, told apart by colour-blind readers too; yellow is too pale for a line on white.
-_COLORS: Final = ("#000000", "#E69F00", "#009E73", "#0072B2", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D1F")
-_MARKERS: Final = ("s", "^", "v", "o", "D", "P", "X", "*", "<", ">", "p", "h")
-_DASHES: Final[tuple[Any, ...]] = (
-    (0, (1, 1)),
-    (0, (4, 1.5)),
-    (0, (5, 1.2, 1, 1.2)),
-    "solid",
-)
-_OWN_PLACE: Final = {"softmax": 0, "sparsemax": 1, "entmax15": 2, "rela-g": 3, "rela-i": 4}
-
-
 def line_styles(names: Sequence[str]) -> dict[str, LineStyle]:
-    """A style for each model; those that the paper compares always have the same one."""
-    taken = {_OWN_PLACE[name] for name in names if name in _OWN_PLACE}
-    free = (place for place in range(len(_OWN_PLACE) + len(names)) if place not in taken)
-    places = [_OWN_PLACE[name] if name in _OWN_PLACE else next(free) for name in names]
+    """A style for each model: that of the page."""
     return {
-        name: LineStyle(_COLORS[place % len(_COLORS)], _MARKERS[place % len(_MARKERS)], _DASHES[place % len(_DASHES)])
-        for name, place in zip(names, places, strict=True)
+        name: LineStyle(look.color, look.marker, (0, look.dashes) if look.dashes else "solid")
+        for name, look in looks_of(names).items()
     }
 
 
