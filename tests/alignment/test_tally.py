@@ -10,7 +10,8 @@ from tests.alignment.made import Made, made_batches
 from rela.alignment import naive
 from rela.alignment.batched import RULES, SHIFTS
 from rela.alignment.errors import ErrorCounts, GoldLinks
-from rela.alignment.tally import AlignmentErrors, GoldBatch
+from rela.alignment.native import count_links, native_library
+from rela.alignment.tally import AlignmentErrors, GoldBatch, plain_counts
 
 BY_RULE = {"merged": naive.merged_links, "any": naive.any_links}
 
@@ -74,3 +75,25 @@ def test_a_link_outside_names_the_line(made: Made):
 def test_other_heads():
     with pytest.raises(ValueError, match="expected 3 heads"):
         AlignmentErrors(1, 3).add(0, torch.zeros(1, 2, 1, 1), None, None)  # pyright: ignore[reportArgumentType]
+
+
+@given(made_batches(), st.integers(1, 3))
+def test_the_compiled_way_equals_the_plain_one(made: Made, num_threads: int):
+    library = native_library()
+    assert library is not None
+    gold = GoldBatch.from_links(made.gold, made.batch)
+    weights = torch.from_numpy(made.padded())
+    turned = weights.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0)  # the same, with other strides
+    before = torch.get_num_threads()
+    torch.set_num_threads(num_threads)
+    try:
+        found = [count_links(library, one, made.batch, *gold) for one in (weights, turned)]
+    finally:
+        torch.set_num_threads(before)
+    for one in found:
+        np.testing.assert_array_equal(one, plain_counts(weights, made.batch, gold))
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rela.alignment.tally.native_library", lambda: None)
+    test_equals_loops()

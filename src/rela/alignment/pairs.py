@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rela.text.batches import pad_rows
@@ -100,6 +101,17 @@ def by_length(window: Sequence[EncodedPair], places: int = BATCH_PLACES) -> Iter
         yield batch
 
 
+class WordPieces(NamedTuple):
+    """The pieces of all words of a batch, one after the other.
+
+    Word w has ``pieces[starts[w]:starts[w + 1]]``, and the words of sentence b are ``words[b]`` to ``words[b + 1]``.
+    """
+
+    words: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    pieces: NDArray[np.int64]
+
+
 class PairBatch:
     """Pairs as padded tensors: what a forced-decoding forward pass needs, and the maps from pieces to words.
 
@@ -116,6 +128,26 @@ class PairBatch:
         self.target_out = self._tensor(pad_rows(targets, after=EOS))  # [B, T]
         self.source_lengths = self._tensor(np.array([len(ids) + 1 for ids in sources]))  # [B], EOS among them
         self.target_lengths = self._tensor(np.array([len(ids) + 1 for ids in targets]))  # [B], BOS (or EOS) among them
+
+    @property
+    def most_source_words(self) -> int:
+        """Of a sentence of the batch."""
+        return max(len(pair.source.words) for pair in self.pairs)
+
+    @property
+    def most_target_words(self) -> int:
+        """Of a sentence of the batch."""
+        return max(len(pair.target.words) for pair in self.pairs)
+
+    @cached_property
+    def source_word_pieces(self) -> WordPieces:
+        """The pieces of the words of ``source``."""
+        return word_pieces([pair.source.word_pieces for pair in self.pairs])
+
+    @cached_property
+    def target_word_pieces(self) -> WordPieces:
+        """The pieces of the words of ``target_out``."""
+        return word_pieces([pair.target.word_pieces for pair in self.pairs])
 
     @cached_property
     def source_words(self) -> Tensor:
@@ -141,3 +173,17 @@ class PairBatch:
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device)
+
+
+def word_pieces(sentences: Sequence[Sequence[Sequence[int]]]) -> WordPieces:
+    """Of sentences of words of pieces."""
+    words = list(chain.from_iterable(sentences))
+    pieces = np.fromiter(chain.from_iterable(words), np.int64)
+    return WordPieces(
+        ends_of([len(sentence) for sentence in sentences]), ends_of([len(word) for word in words]), pieces
+    )
+
+
+def ends_of(counts: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """0, and then how many there are up to each."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 from rela.alignment.batched import RULES, SHIFTS, Rule, Shift, link_words_in_all_ways
 from rela.alignment.errors import ErrorCounts, ErrorTable, GoldLinks
 from rela.alignment.gold import check_links
+from rela.alignment.native import count_links, native_library
 from rela.alignment.pairs import PairBatch
 
 
@@ -25,14 +27,17 @@ class GoldBatch(NamedTuple):
     @classmethod
     def from_links(cls, links: Sequence[GoldLinks], batch: PairBatch) -> GoldBatch:
         """The gold links of each pair of a batch, in its order."""
-        shape = (len(batch.pairs), batch.target_words.shape[-1], batch.source_words.shape[-1])
-        for pair, gold in zip(batch.pairs, links, strict=True):
-            check_links(gold, len(pair.source.words), len(pair.target.words), f"line {pair.line}")
+        limits = np.array([(len(pair.source.words), len(pair.target.words)) for pair in batch.pairs])
+        shape = (len(batch.pairs), batch.most_target_words, batch.most_source_words)
         sure, possible = np.zeros(shape, bool), np.zeros(shape, bool)
         for found, of_pairs in ((sure, [gold.sure for gold in links]), (possible, [gold.possible for gold in links])):
-            places = [(row, target, source) for row, known in enumerate(of_pairs) for source, target in known]
-            if places:
-                found[tuple(np.array(places).T)] = True
+            counts = [len(known) for known in of_pairs]
+            numbers = chain.from_iterable(chain.from_iterable(of_pairs))
+            places = np.fromiter(numbers, np.int64, 2 * sum(counts)).reshape(-1, 2)
+            rows = np.repeat(np.arange(len(counts)), counts)
+            for row in rows[((places < 0) | (places >= limits[rows])).any(1)]:
+                check_links(links[row], int(limits[row, 0]), int(limits[row, 1]), f"line {batch.pairs[row].line}")
+            found[rows, places[:, 1], places[:, 0]] = True
         possible |= sure
         return cls(torch.from_numpy(sure).to(batch.device), torch.from_numpy(possible).to(batch.device))
 
@@ -48,13 +53,11 @@ class AlignmentErrors:
         """One layer's cross weights ``[B, H, T, S]`` of a batch. Each layer must get all batches."""
         if weights.shape[1] != self._heads:
             raise ValueError(f"weights: expected {self._heads} heads, got the shape {tuple(weights.shape)}")
-        both = torch.cat([weights, weights.mean(1, keepdim=True)], dim=1)
-        sure, possible = gold.sure.unsqueeze(1), gold.possible.unsqueeze(1)
-        num_sure = gold.sure.sum().expand(self._heads + 1)
-        for shift, rule, links in link_words_in_all_ways(both, batch):
-            sums = [(links & known).sum((0, 2, 3)) for known in (sure, possible)]
-            counts = torch.stack([links.sum((0, 2, 3)), num_sure, *sums], dim=-1)  # [H + 1, 4]
-            self._counts[SHIFTS.index(shift), RULES.index(rule), layer] += counts.cpu().numpy()
+        library = native_library() if weights.device.type == "cpu" and weights.dtype == torch.float32 else None
+        found = plain_counts(weights, batch, gold) if library is None else count_links(library, weights, batch, *gold)
+        links, sure, possible = np.moveaxis(found, -1, 0)
+        num_sure = np.full_like(links, int(gold.sure.sum()))
+        self._counts[:, :, layer] += np.stack([links, num_sure, sure, possible], axis=-1)
 
     def merge(self, other: AlignmentErrors) -> None:
         """Add what was counted elsewhere."""
@@ -72,3 +75,14 @@ class AlignmentErrors:
         """Counts, and with them the rates, as arrays ``[layer, head + 1]``; layers from 0."""
         chosen = self._counts[SHIFTS.index(shift), RULES.index(rule)]
         return ErrorTable(*np.moveaxis(chosen, -1, 0))
+
+
+def plain_counts(weights: Tensor, batch: PairBatch, gold: GoldBatch) -> NDArray[np.int64]:
+    """As :func:`rela.alignment.native.count_links`."""
+    both = torch.cat([weights, weights.mean(1, keepdim=True)], dim=1)
+    counts = np.zeros((len(SHIFTS), len(RULES), both.shape[1], 3), np.int64)
+    for shift, rule, links in link_words_in_all_ways(both, batch):
+        sums = [(links & known.unsqueeze(1)).sum((0, 2, 3)) for known in gold]
+        found = torch.stack([links.sum((0, 2, 3)), *sums], dim=-1)  # [H + 1, 3]
+        counts[SHIFTS.index(shift), RULES.index(rule)] = found.cpu().numpy()
+    return counts

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rela.alignment.pairs import PairBatch, Side
+from rela.alignment.pairs import PairBatch, WordPieces, ends_of
 from rela.attention.spec import Kind
 
 
@@ -47,17 +45,17 @@ class BatchUnits:
     @cached_property
     def sources(self) -> Units:
         """Words, then EOS."""
-        return _units([pair.source for pair in self._batch.pairs])
+        return _units(self._batch.source_word_pieces, self._batch.source_lengths.cpu().numpy() - 1)
 
     @cached_property
     def outputs(self) -> Units:
         """Words, then EOS."""
-        return _units([pair.target for pair in self._batch.pairs])
+        return _units(self._batch.target_word_pieces, self._batch.target_lengths.cpu().numpy() - 1)
 
     @cached_property
     def inputs(self) -> Units:
         """BOS, then words."""
-        return _units([pair.target for pair in self._batch.pairs], first=True)
+        return _units(self._batch.target_word_pieces, None)
 
 
 class Frame:
@@ -93,20 +91,20 @@ class Frame:
         return self._units.inputs if self.kind == "decoder" else self._units.sources
 
 
-def _units(sides: Sequence[Side], *, first: bool = False) -> Units:
-    """Words, and as one unit more the piece after the last, or before the ``first``.
+def _units(words: WordPieces, lengths: NDArray[np.int64] | None) -> Units:
+    """Words, and behind them as one unit more the piece at a sentence's length; without lengths, BOS before them.
 
-    A word without pieces (all its characters are unknown) is in no weight: it is left out.
+    Pieces move up by one then. A word without pieces (all its characters are unknown) is in no weight: it is left out.
     """
-    if first:
-        groups = [[[0], *([piece + 1 for piece in word] for word in side.word_pieces if word)] for side in sides]
+    sizes = np.diff(words.starts)
+    is_there = sizes > 0
+    num_before = np.concatenate([[0], np.cumsum(is_there)])[words.words]  # of words, before each sentence
+    if lengths is None:
+        places, from_piece, pieces = num_before[:-1], words.starts[words.words[:-1]], words.pieces + 1
     else:
-        groups = [[*filter(None, side.word_pieces), [len(side.ids)]] for side in sides]
-    words = list(chain.from_iterable(groups))
-    pieces = np.fromiter(chain.from_iterable(words), np.int64)
-    return Units(_ends([len(group) for group in groups]), _ends([len(word) for word in words]), pieces)
-
-
-def _ends(counts: list[int]) -> NDArray[np.int64]:
-    """0, and then how many there are up to each."""
-    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        places, from_piece, pieces = num_before[1:], words.starts[words.words[1:]], words.pieces
+    return Units(
+        num_before + np.arange(len(num_before)),
+        ends_of(np.insert(sizes[is_there], places, 1)),
+        np.insert(pieces, from_piece, 0 if lengths is None else lengths),
+    )

@@ -6,6 +6,7 @@ import importlib
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -44,6 +45,7 @@ _LANGUAGES: Final[Mapping[str, tuple[str, Callable[[str, str], str | None]]]] = 
 _SHOWN_WORDS: Final = 30
 _MOST_CATEGORIES: Final = 5_000  # the largest sets of tags, those of rich morphologies, have about as many
 _LONGEST_MARK: Final = 3  # "..."; a line of fifty hyphens is no category of its own
+_EXACT: Final = 1 << 24  # float32 counts up to here
 _SYMBOLS: Final = frozenset("%&@#§‰")  # for Unicode, punctuation
 _ACCENTS: Final = frozenset("`\u00b4")  # quotation marks of old; for Unicode, symbols
 
@@ -113,9 +115,18 @@ def _tag_of_sign(word: str) -> str | None:
 def categories(words: Sequence[str], tags: Sequence[str]) -> list[tuple[str, ...]]:
     """For each word what it counts for: its tag, and for a punctuation mark also itself, as in ``PUNCT ,``."""
     return [
-        (tag, f"{tag} {word}") if tag == PUNCTUATION and len(word) <= _LONGEST_MARK else (tag,)
-        for word, tag in zip(words, tags, strict=True)
+        (tag, mark_category(word, tag)) if is_mark(word, tag) else (tag,) for word, tag in zip(words, tags, strict=True)
     ]
+
+
+def is_mark(word: str, tag: str) -> bool:
+    """Whether a word is a punctuation mark that also counts by itself."""
+    return tag == PUNCTUATION and len(word) <= _LONGEST_MARK
+
+
+def mark_category(word: str, tag: str) -> str:
+    """That of a mark by itself, as in ``PUNCT ,``."""
+    return f"{tag} {word}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,15 +183,22 @@ class NullByTag:
         Kinds are ``decoder`` and ``cross``. What stands at padding does not count.
         """
         found, rows = self._rows_by_category(batch, tags)
-        places = torch.arange(batch.target_in.shape[1])
-        valid = (places < batch.target_lengths.cpu()[:, None]).flatten()  # [B * T]
-        self._rows += int(valid.sum())
-        self._counts = _grown(self._counts, len(self._places)).index_add_(0, found, torch.ones_like(found))
+        size, num_rows = len(self._places), batch.target_in.numel()
+        # Float32 counts a batch's rows exactly, and its product is far faster than sums of whole numbers.
+        belongs = torch.zeros(size + 1, num_rows)  # the last: all rows but padding
+        belongs[found, rows] = 1
+        belongs[-1] = (torch.arange(batch.target_in.shape[1]) < batch.target_lengths.cpu()[:, None]).flatten()
+        assert num_rows < _EXACT
+        counts = belongs.sum(1).long()
+        self._rows += int(counts[-1])
+        self._counts = _grown(self._counts, size) + counts[:-1]
         for kind, layers in null.items():
-            flat = torch.stack([layer.cpu().transpose(1, 2).flatten(0, 1) for layer in layers], 1).long()  # [B*T, L, H]
-            before = self._nulls.get(kind, torch.zeros(0, *flat.shape[1:], dtype=torch.long))
-            self._nulls[kind] = _grown(before, len(self._places)).index_add_(0, found, flat[rows])
-            self._all[kind] = self._all.get(kind, torch.zeros(flat.shape[1:], dtype=torch.long)) + flat[valid].sum(0)
+            each = torch.stack([layer.cpu() for layer in layers])  # [L, B, H, T]
+            flat = each.permute(1, 3, 0, 2).reshape(num_rows, -1).float()  # [B * T, L * H]
+            sums = (belongs @ flat).long().view(size + 1, len(layers), -1)
+            before = self._nulls.get(kind, torch.zeros(0, *sums.shape[1:], dtype=torch.long))
+            self._nulls[kind] = _grown(before, size) + sums[:-1]
+            self._all[kind] = self._all.get(kind, torch.zeros_like(sums[-1])) + sums[-1]
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that was counted."""
@@ -219,21 +237,28 @@ class NullByTag:
 
     def _rows_by_category(self, batch: PairBatch, tags: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """Categories, by their places, and the rows of ``[B * T]`` that count for them: as many of each."""
-        found: list[int] = []
-        rows: list[int] = []
-        for number, (pair, of_words) in enumerate(zip(batch.pairs, tags, strict=True)):
-            first = number * batch.target_in.shape[1]
-            found.append(self._place(START))
-            rows.append(first)
-            target = pair.target
-            for named, pieces in zip(categories(target.words, of_words), target.word_pieces, strict=True):
-                for name in named if pieces else ():  # a word without pieces is never produced
-                    found.append(self._place(name))
-                    rows.append(first + pieces[-1] + 1)
-        return torch.tensor(found), torch.tensor(rows)
+        pieces = batch.target_word_pieces
+        assert [len(found) for found in tags] == np.diff(pieces.words).tolist(), "tags of another batch"
+        is_there = np.diff(pieces.starts) > 0  # a word without pieces is never produced
+        starts = np.arange(len(batch.pairs)) * batch.target_in.shape[1]
+        last = pieces.pieces[pieces.starts[1:][is_there] - 1]
+        rows = np.repeat(starts, np.diff(pieces.words))[is_there] + last + 1
+        words = compress(chain.from_iterable(pair.target.words for pair in batch.pairs), is_there)
+        names = list(compress(chain.from_iterable(tags), is_there))
+        marks = [
+            (place, word) for place, (word, tag) in enumerate(zip(words, names, strict=True)) if is_mark(word, tag)
+        ]
+        found = [self._place(START)] * len(starts)
+        found += [self._place(name) for name in names]
+        found += [self._place(mark_category(word, names[place])) for place, word in marks]
+        of_marks = rows[[place for place, _ in marks]]
+        return torch.tensor(found), torch.from_numpy(np.concatenate([starts, rows, of_marks]))
 
     def _place(self, category: str) -> int:
-        place = self._places.setdefault(category, len(self._places))
+        place = self._places.get(category)
+        if place is not None:
+            return place
+        place = self._places[category] = len(self._places)
         if place >= _MOST_CATEGORIES:
             raise ValueError(
                 f"expected at most {_MOST_CATEGORIES:,} different tags, got more, such as {category!r}; is the file of "

@@ -39,7 +39,9 @@ def map_scores(
         if isinstance(threshold, Tensor) or threshold != 0:
             scores = scores - threshold
         weights = _POINTWISE[spec.map](scores, spec)
-        weights = weights if allowed is None else weights.masked_fill(~allowed, 0.0)
+        if allowed is not None:
+            fill = weights.masked_fill_ if torch.is_inference_mode_enabled() else weights.masked_fill
+            weights = fill(~allowed, 0.0)
         if spec.length_power != 0:
             num_valid = Mask(allowed).num_valid(scores.shape[-2], scores.shape[-1], scores.device)
             weights = weights * length_factor(spec.length_power, num_valid, scores.dtype)
