@@ -619,6 +619,24 @@ class TestFullyMaskedRows:
 
 
 class TestObservers:
+    @pytest.mark.parametrize("attention", ["rela-g", "rela-i", "relu2", "softmax"])
+    @pytest.mark.parametrize("is_causal", [False, True])
+    def test_without_scores(self, attention: str, is_causal: bool) -> None:
+        """The weights are the same, by a kernel or not, and so is the output; long enough for several tiles."""
+        module = build(attention).eval()
+        x, pad = inputs(B, 150, EMBED), padding(150, 60, 1)
+        seen: list[Any] = []
+        with torch.no_grad():
+            first = module.register_observer(lambda _, what: seen.append(what))
+            expected, _ = module(x, x, x, pad, need_weights=False, is_causal=is_causal)
+            first.remove()
+            module.register_observer(lambda _, what: seen.append(what), scores=False)
+            output, _ = module(x, x, x, pad, need_weights=False, is_causal=is_causal)
+        torch.testing.assert_close(output, expected)
+        torch.testing.assert_close(seen[1].weights, seen[0].weights)
+        assert torch.equal(seen[1].weights.eq(0).all(-1), seen[0].weights.eq(0).all(-1))
+        assert seen[0].scores is not None
+
     def test_what_they_see(self) -> None:
         module = build("rela-g")
         x, y = inputs(B, TQ, EMBED), inputs(B, TK, EMBED, seed=1)

@@ -20,9 +20,14 @@ def _x(batch: int = 4, length: int = 6) -> Tensor:
     return torch.randn(batch, length, 16, generator=torch.Generator().manual_seed(1))
 
 
-def _watch(module: MultiheadAttention) -> list[Observation]:
-    seen: list[Observation] = []
-    module.register_observer(lambda _, observation: seen.append(observation))
+def _watch(module: MultiheadAttention) -> list[Tensor]:
+    seen: list[Tensor] = []
+
+    def look(_: MultiheadAttention, observation: Observation) -> None:
+        assert observation.scores is not None
+        seen.append(observation.scores)
+
+    module.register_observer(look)
     return seen
 
 
@@ -44,7 +49,7 @@ def test_the_gradient_is_that_of_the_soft_count(temperature: float, threshold: f
     seen = _watch(module)
     penalty = SparsityPenalty(module, target=0.9, temperature=temperature)
     module(_x(), _x(), _x())
-    scores = seen[0].scores
+    scores = seen[0]
     soft = torch.sigmoid((threshold - scores) / temperature)
     expected = -soft * (1 - soft) / temperature / scores.numel()
     rate = penalty.rate()
@@ -61,7 +66,7 @@ def test_a_learned_threshold_is_reached() -> None:
     module(_x(), _x(), _x())
     assert module.threshold is not None
     (grad,) = torch.autograd.grad(penalty.rate(), module.threshold)
-    soft = torch.sigmoid((0.2 - seen[0].scores) / 0.5)
+    soft = torch.sigmoid((0.2 - seen[0]) / 0.5)
     expected = (soft * (1 - soft) / 0.5 / soft.numel()).sum((0, 2, 3))
     torch.testing.assert_close(grad, expected)
 
@@ -89,7 +94,7 @@ def test_masked_places_do_not_count() -> None:
     allowed = ~padding[:, None, None, :] & torch.ones(6, 6).bool().tril()
     rate = penalty.rate()
     assert rate.item() == pytest.approx(sparsity_rate(weights, allowed).item(), abs=1e-6)
-    (grad,) = torch.autograd.grad(rate, seen[0].scores)
+    (grad,) = torch.autograd.grad(rate, seen[0])
     places = allowed.expand_as(grad)
     assert (grad[~places] == 0).all()
     assert (grad[places] != 0).all()

@@ -38,7 +38,7 @@ def visit_cross_weights(model: Transformer, batch: PairBatch, layers: Collection
         return look
 
     attentions = model.attentions()["cross"]
-    handles = [attentions[layer].register_observer(watch(layer)) for layer in layers]
+    handles = [attentions[layer].register_observer(watch(layer), scores=False) for layer in layers]
     try:
         with evaluating(model):
             model(batch.source, batch.target_in)

@@ -112,7 +112,9 @@ class AblatedBatch:
         try:
             for kind, found in self.null.items():
                 for attention in attentions[kind]:
-                    self._stack.callback(attention.register_observer(_recorder(found, len(attentions[kind]))).remove)
+                    self._stack.callback(
+                        attention.register_observer(_recorder(found, len(attentions[kind])), scores=False).remove
+                    )
             self._memory = self.model.encode(self.batch.source)
             self.losses = self._losses(self._memory)  # [B, T]
         except BaseException:

@@ -207,7 +207,7 @@ def _inspect_batch(
 ) -> Iterator[Inspection]:
     seen: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
     handles = [
-        attention.register_observer(_collector(seen[kind], len(attentions)))
+        attention.register_observer(_collector(seen[kind], len(attentions)), scores=False)
         for kind, attentions in model.attentions().items()
         for attention in attentions
     ]

@@ -100,6 +100,18 @@ INLINE vec log_of(vec x) {
     return m + y + e * 0.693359375f;
 }
 
+/* The first numbers of a row, each in as many lanes as there are taus. */
+INLINE vec for_each_tau(const float *row) {
+#if defined(__AVX512F__)
+    const __m512i order = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    return (vec)_mm512_permutexvar_ps(order, _mm512_castps128_ps512(_mm_loadu_ps(row)));
+#else
+    vec x;
+    for (int i = 0; i < LANES; i++) x[i] = row[i / TAUS];
+    return x;
+#endif
+}
+
 /* Lanes 0, 4, 8, ... added up, and 1, 5, 9, ...: what belongs to each tau. */
 INLINE quad fold(vec x) {
     float part[LANES];
@@ -127,6 +139,8 @@ typedef struct {
     float *sums;                  /* for each place: of all heads' weights, or for each tau of their distributions */
     float *totals, *masses;       /* of each head; that of each tau, and that of all weights */
     int32_t *first, *next, *unit; /* the units of each piece, as lists of entries that count from 1; 0 ends one */
+    int32_t *only;                /* the unit of a piece that has just one; of others, a place behind all units */
+    int64_t num_others;           /* pieces with several units or none */
     int64_t num_alone;            /* so many of the first keys are units of one piece */
     /* Of each query between pieces, and behind them of one between units: how many weights of each head are not 0, and
        the diversity. */
@@ -141,11 +155,11 @@ static int make_scratch(scratch_t *s, const call_t *c) {
         longest = larger_of(longest, units[1] - units[0]); /* pieces that straddle words may be fewer than words */
         entries = larger_of(entries, starts[units[1]] - starts[units[0]]);
     }
-    const int64_t heads = c->num_heads, padded = whole_vectors(longest), all = padded * heads;
+    const int64_t heads = c->num_heads, padded = whole_vectors(longest + 1), all = padded * heads;
     s->padded = padded;
     const int64_t for_rows = all * (3 + 2 * TAUS) + padded * TAUS, for_heads = whole_vectors(heads) * (TAUS + 1);
     s->unit_rows = calloc(1, sizeof(float) * (size_t)(for_rows + for_heads + (c->num_queries + 1) * TAUS));
-    s->places = malloc(sizeof(int32_t) * (size_t)(all + padded + 2 * (entries + 1) + (c->num_queries + 1) * heads));
+    s->places = malloc(sizeof(int32_t) * (size_t)(all + 2 * padded + 2 * (entries + 1) + (c->num_queries + 1) * heads));
     s->ends = malloc(sizeof(int64_t) * (size_t)(heads + 1));
     s->rows = malloc(sizeof(float *) * (size_t)heads);
     s->kept = s->unit_rows + all;
@@ -157,7 +171,8 @@ static int make_scratch(scratch_t *s, const call_t *c) {
     s->masses = s->totals + whole_vectors(heads) * TAUS;
     s->diversities = s->masses + whole_vectors(heads);
     s->first = s->places + all;
-    s->next = s->first + padded;
+    s->only = s->first + padded;
+    s->next = s->only + padded;
     s->unit = s->next + entries + 1;
     s->counts = s->unit + entries + 1;
     return !s->unit_rows || !s->places || !s->ends || !s->rows;
@@ -211,12 +226,8 @@ static void raise(const call_t *c, scratch_t *s, int64_t start, int64_t end, qua
     const vec zero = {0};
     vec taus, shifts;
     for (int i = 0; i < LANES; i++) taus[i] = c->taus[i % TAUS], shifts[i] = shift[i % TAUS];
-    for (int64_t k = start; k < end; k++) { /* each for four lanes; their places are taken by the results */
-        *(quad *)(s->exponentials + k * TAUS) = quad_of(s->kept[k]);
-        *(quad *)(s->products + k * TAUS) = quad_of(s->logs[k]);
-    }
     for (int64_t k = start * TAUS; k < end * TAUS; k += LANES) {
-        const vec x = at(s->exponentials, k), log = at(s->products, k);
+        const vec x = for_each_tau(s->kept + k / TAUS), log = for_each_tau(s->logs + k / TAUS);
         vec power = exp_of(log * taus);
         power = pick(taus == splat(1.0f), x, pick(x < zero, -power, power)) - shifts;
         const vec e = exp_of(power);
@@ -404,6 +415,12 @@ static void list_units(const call_t *c, scratch_t *s, int64_t b) {
             s->first[u->pieces[k]] = (int32_t)entry;
         }
     const int64_t num_units = u->units[b + 1] - u->units[b], *starts = u->starts + u->units[b];
+    s->num_others = 0;
+    for (int64_t j = 0; j < c->key_lengths[b]; j++) {
+        const int is_one = s->first[j] && !s->next[s->first[j]];
+        s->only[j] = is_one ? s->unit[s->first[j]] : (int32_t)num_units;
+        s->num_others += !is_one;
+    }
     int64_t i = 0;
     while (i < num_units && starts[i + 1] - starts[i] == 1 && u->pieces[start + i] == i) i++;
     s->num_alone = i;
@@ -414,12 +431,13 @@ static void merge_rows(const call_t *c, scratch_t *s, int64_t b, const int64_t *
     const int64_t num_columns = c->key_units.units[b + 1] - c->key_units.units[b];
     for (int64_t h = 0; h < c->num_heads; h++) {
         float *row = s->unit_rows + h * s->padded;
-        memset(row, 0, sizeof(float) * (size_t)num_columns);
+        memset(row, 0, sizeof(float) * (size_t)(num_columns + 1));
         for (const int64_t *q = first; q < end; q++) {
             const float *from = c->weights + b * c->batch_stride + h * c->head_stride + *q * c->row_stride;
             const int64_t num_seen = c->is_causal ? *q + 1 : c->key_lengths[b];
-            for (int64_t j = 0; j < num_seen; j++)
-                if (from[j] != 0)
+            for (int64_t j = 0; j < num_seen; j++) row[s->only[j]] += from[j];
+            for (int64_t j = 0; s->num_others && j < num_seen; j++)
+                if (s->only[j] == num_columns)
                     for (int32_t e = s->first[j]; e; e = s->next[e]) row[s->unit[e]] += from[j];
         }
         s->rows[h] = row;

@@ -51,7 +51,7 @@ class Probe:
     def attached(self) -> Generator[None]:
         """Inside, :meth:`run` sees the weights."""
         handles = [
-            attention.register_observer(self._observer(kind, layer))
+            attention.register_observer(self._observer(kind, layer), scores=False)
             for kind in self._meters
             for layer, attention in enumerate(self._model.attentions()[kind])
         ]

@@ -43,14 +43,24 @@ _ALPHA_LOGIT_START: Final = math.log((_ALPHA_START - ALPHA_MIN) / (2.0 - _ALPHA_
 
 
 class Observation(NamedTuple):
-    """What an observer sees of one forward pass: all ``[B, H, Tq, Tk]``, ``allowed`` merely broadcasts to it."""
+    """What an observer sees of one forward pass: all ``[B, H, Tq, Tk]``, ``allowed`` merely broadcasts to it.
 
-    scores: Tensor
+    Observers that do not ask for the scores may find none.
+    """
+
+    scores: Tensor | None
     weights: Tensor
     allowed: Tensor | None
 
 
 Observer = Callable[["MultiheadAttention", Observation], None]
+
+
+class _Watcher(NamedTuple):
+    """An observer, and whether it wants the scores."""
+
+    observer: Observer
+    scores: bool
 
 
 class MultiheadAttention(nn.Module):
@@ -111,7 +121,7 @@ class MultiheadAttention(nn.Module):
         self.dropout = dropout
         self.batch_first = batch_first
         self.add_zero_attn = add_zero_attn
-        self._observers: OrderedDict[int, Observer] = OrderedDict()  # handles hold it weakly: not a plain dict
+        self._observers: OrderedDict[int, _Watcher] = OrderedDict()  # handles hold it weakly: not a plain dict
 
         def parameter(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
@@ -284,13 +294,14 @@ class MultiheadAttention(nn.Module):
 
     # ------------------------------------------------------------------ looking in
 
-    def register_observer(self, observer: Observer) -> RemovableHandle:
+    def register_observer(self, observer: Observer, *, scores: bool = True) -> RemovableHandle:
         """Call ``observer(module, Observation(scores, weights, allowed))`` in every forward pass from now on.
 
-        While there are observers the weights are computed in full. The handle's ``remove()`` ends it.
+        While there are observers the weights are computed in full. Without ``scores``, kernels that can show the
+        weights may go on working, which is faster. The handle's ``remove()`` ends it.
         """
         handle = RemovableHandle(self._observers)
-        self._observers[handle.id] = observer
+        self._observers[handle.id] = _Watcher(observer, scores)
         return handle
 
     def __getstate__(self) -> dict[str, Any]:
@@ -326,7 +337,7 @@ class MultiheadAttention(nn.Module):
             threshold=threshold,
             alpha=_ALPHA_START if self.alpha_logit is None else alpha_from_logit(self.alpha_logit),
             need_weights=need_weights or observed,
-            need_scores=observed,
+            need_scores=self._watches_scores(),
             shifts=shifts,
         )
         if observed:
@@ -356,11 +367,13 @@ class MultiheadAttention(nn.Module):
         return self.norm is None and self.attention.is_pointwise and dtype in (torch.float16, torch.bfloat16)
 
     def _notify(self, attended: Attended, mask: Mask, query: Tensor, memory: KeyValues) -> None:
-        assert attended.scores is not None
         assert attended.weights is not None
         allowed = mask.all_allowed(query.shape[-2], memory.length, query.device)
-        for observer in tuple(self._observers.values()):
-            observer(self, Observation(attended.scores, attended.weights, allowed))
+        for watcher in tuple(self._observers.values()):
+            watcher.observer(self, Observation(attended.scores, attended.weights, allowed))
+
+    def _watches_scores(self) -> bool:
+        return any(watcher.scores for watcher in self._observers.values())
 
     def _project(
         self, query: Tensor, key: Tensor, value: Tensor, need_weights: bool
@@ -396,7 +409,10 @@ class MultiheadAttention(nn.Module):
     def _shifts_fit(self, x: Tensor, bias: Tensor) -> bool:
         adds_keys = self.bias_k is not None or self.add_zero_attn
         plain = (
-            self.attention.map == "relu" and not adds_keys and not self._observers and not autocast_enabled(x.device)
+            self.attention.map == "relu"
+            and not adds_keys
+            and not self._watches_scores()
+            and not autocast_enabled(x.device)
         )
         return plain and kernels.takes_shifts(x, bias, self.head_dim)
 

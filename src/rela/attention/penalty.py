@@ -70,6 +70,7 @@ class SparsityPenalty:
         if not module.training or not torch.is_grad_enabled():
             return
         threshold = module.attention.threshold if module.threshold is None else module.threshold[:, None, None]
+        assert seen.scores is not None
         soft = torch.sigmoid((threshold - seen.scores) / self.temperature)
         exact = (seen.weights == 0).to(soft.dtype)
         zeros = soft + (exact - soft).detach()

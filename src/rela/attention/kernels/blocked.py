@@ -24,6 +24,7 @@ class BlockedKernel:
     """The implementation that runs anywhere."""
 
     takes_shifts: ClassVar[bool] = False
+    gives_weights: ClassVar[bool] = False
 
     def forward(self, inputs: Inputs, options: Options) -> Tensor:
         """The output ``[B, H, Tq, d]``."""

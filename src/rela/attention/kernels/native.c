@@ -183,6 +183,7 @@ typedef struct {
 typedef struct {
     int64_t num_batch, num_heads, num_queries, num_keys, key_dim, value_dim;
     Strided query, key, value, output;           /* output is d_output in the backward pass */
+    Strided weights;                             /* forward only: where they go, before dropout; or none */
     Strided d_query, d_key, d_value;             /* backward only */
     Strided allowed, bias;                       /* uint8 and float32 */
     int64_t shifts[3];                           /* forward only: addresses of [H][d], added to q, k, v; or 0 */
@@ -255,6 +256,18 @@ static void drop(const Call *call, int64_t b, int64_t h, int64_t i0, int m, int6
         }
 }
 
+/* Give a tile's weights to the caller; without a tile, zeros. */
+static void write_weights(const Call *call, int64_t b, int64_t h, int64_t i0, int m, int64_t j0, int64_t n,
+                          const float *tile) {
+    for (int i = 0; i < m; i++) {
+        float *row = (float *)at(&call->weights, b, h, i0 + i) + j0;
+        if (tile)
+            memcpy(row, tile + i * TILE_K, sizeof(float) * (size_t)n);
+        else
+            memset(row, 0, sizeof(float) * (size_t)n);
+    }
+}
+
 INLINE int smaller(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
 /* Query rows in a tile: as even as can be, so that no thread gets a small rest. */
@@ -285,12 +298,16 @@ static void forward_tiles(const Call *call, int64_t b, int64_t h, int64_t i0, in
     memset(sums, 0, sizeof(float) * (size_t)(m * value_dim));
     for (int64_t j0 = 0; j0 < call->num_keys; j0 += TILE_K) {
         const int n = smaller(TILE_K, call->num_keys - j0), wide = (n + COLS - 1) / COLS * COLS;
-        if (visible(call, i0, m, j0, n) == 0) break;
+        if (visible(call, i0, m, j0, n) == 0) {
+            if (call->weights.data) write_weights(call, b, h, i0, m, j0, call->num_keys - j0, NULL);
+            break;
+        }
         pack_transposed(n, key_dim, at(&call->key, b, h, j0), call->key.row, shift_of(call, 1, h, key_dim), keys);
         pack_rows(n, value_dim, at(&call->value, b, h, j0), call->value.row, shift_of(call, 2, h, value_dim), values);
         product(m, wide, key_dim, query, key_dim, 1, keys, TILE_K, tile, TILE_K, 0);
         if (j0 + n == call->num_keys) expect_rows(m, value_dim, at(&call->output, b, h, i0), call->output.row);
         rectify(call, b, h, i0, m, j0, n, tile);
+        if (call->weights.data) write_weights(call, b, h, i0, m, j0, n, tile);
         if (call->dropout_p > 0) drop(call, b, h, i0, m, j0, n, tile);
         product(m, value_dim, n, tile, TILE_K, 1, values, value_dim, sums, value_dim, 1);
     }

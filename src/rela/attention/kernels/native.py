@@ -21,7 +21,7 @@ class _Call(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("num_batch", "num_heads", "num_queries", "num_keys")),
         *((name, ctypes.c_int64) for name in ("key_dim", "value_dim")),
-        *((name, _Strided) for name in ("query", "key", "value", "output")),
+        *((name, _Strided) for name in ("query", "key", "value", "output", "weights")),
         *((name, _Strided) for name in ("d_query", "d_key", "d_value")),
         *((name, _Strided) for name in ("allowed", "bias")),
         ("shifts", ctypes.c_int64 * 3),
@@ -35,12 +35,21 @@ class NativeKernel:
     """ReLU attention by the compiled library."""
 
     takes_shifts: ClassVar[bool] = True
+    gives_weights: ClassVar[bool] = True
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
 
     def forward(self, inputs: Inputs, options: Options) -> Tensor:
         """The output ``[B, H, Tq, d]``, laid out ``[B, Tq, H, d]`` so that the heads concatenate for free."""
+        return self._forward(inputs, options, None)
+
+    def forward_with_weights(self, inputs: Inputs, options: Options) -> tuple[Tensor, Tensor]:
+        """The same, and the weights ``[B, H, Tq, Tk]`` that led to it, before dropout."""
+        weights = inputs.query.new_empty(*inputs.query.shape[:-1], inputs.key.shape[-2])
+        return self._forward(inputs, options, weights), weights
+
+    def _forward(self, inputs: Inputs, options: Options, weights: Tensor | None) -> Tensor:
         inputs = _dense(inputs)
         output = _heads_last(inputs.query, inputs.value.shape[-1])
         call = _call(inputs, options)
@@ -48,6 +57,8 @@ class NativeKernel:
             start, step = inputs.shifts.data_ptr(), inputs.shifts.stride(0) * inputs.shifts.element_size()
             call.shifts[:] = [start, start + step, start + 2 * step]
         call.output = _strided(output)
+        if weights is not None:
+            call.weights = _strided(weights)
         _check(self._library.rela_relu_forward(ctypes.byref(call)))
         return output
 

@@ -44,10 +44,12 @@ class Inputs(NamedTuple):
 class Kernel(Protocol):
     """What a way to compute ReLU attention must offer.
 
-    ``takes_shifts`` says whether ``forward`` adds ``Inputs.shifts`` while it reads.
+    ``takes_shifts`` says whether ``forward`` adds ``Inputs.shifts`` while it reads, ``gives_weights`` whether there is
+    :meth:`WeighingKernel.forward_with_weights`.
     """
 
     takes_shifts: ClassVar[bool]
+    gives_weights: ClassVar[bool]
 
     def forward(self, inputs: Inputs, options: Options) -> Tensor:
         """The output ``[B, H, Tq, d]``."""
@@ -59,6 +61,14 @@ class Kernel(Protocol):
 
     def dropout_factors(self, inputs: Inputs, options: Options) -> Tensor:
         """What the weights were multiplied by: 0 or the gain, ``[B, H, Tq, Tk]``."""
+        ...
+
+
+class WeighingKernel(Kernel, Protocol):
+    """One that can show the weights."""
+
+    def forward_with_weights(self, inputs: Inputs, options: Options) -> tuple[Tensor, Tensor]:
+        """The output, and the weights ``[B, H, Tq, Tk]`` before dropout."""
         ...
 
 
@@ -79,14 +89,44 @@ def relu_attention(
     A threshold tensor holds one number for each head, ``[H, 1, 1]``. ``mask.bias`` must not require a gradient.
     The dropout mask comes from a seed that torch's generator gives, and is made again in the backward pass.
     """
+    inputs, options = _prepared(query, key, value, mask, scale, threshold, dropout_p, shifts)
+    if shifts is not None:
+        return kernel.forward(inputs, options)
+    return _ReluAttention.apply(kernel, options, *inputs[:-1])  # pyright: ignore[reportReturnType]
+
+
+def relu_attention_with_weights(
+    kernel: WeighingKernel,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask,
+    *,
+    scale: float,
+    threshold: Tensor | float = 0.0,
+    dropout_p: float = 0.0,
+    shifts: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The same without gradients, and with the weights, before dropout."""
+    return kernel.forward_with_weights(*_prepared(query, key, value, mask, scale, threshold, dropout_p, shifts))
+
+
+def _prepared(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask,
+    scale: float,
+    threshold: Tensor | float,
+    dropout_p: float,
+    shifts: Tensor | None,
+) -> tuple[Inputs, Options]:
     seed = int(torch.randint(2**62, ()).item()) if dropout_p > 0 else 0
     learned = threshold if isinstance(threshold, Tensor) else None
     fixed = 0.0 if isinstance(threshold, Tensor) else threshold
-    options = Options(scale, fixed, mask.causal_offset, dropout_p, seed)
     allowed, bias = (_four_dims(part) for part in (mask.allowed, mask.bias))
-    if shifts is not None:
-        return kernel.forward(Inputs(query, key, value, learned, allowed, bias, shifts), options)
-    return _ReluAttention.apply(kernel, options, query, key, value, learned, allowed, bias)  # pyright: ignore[reportReturnType]
+    inputs = Inputs(query, key, value, learned, allowed, bias, shifts)
+    return inputs, Options(scale, fixed, mask.causal_offset, dropout_p, seed)
 
 
 class _ReluAttention(torch.autograd.Function):
