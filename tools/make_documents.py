@@ -2,14 +2,17 @@
 
 usage: python tools/make_documents.py [--weights] [--keep RESULTS NAME]
 
-Reads docs/results/*.json; writes docs/figures/*.svg and the tables in README.md and docs/*.md.
+Reads docs/results/*.json; writes docs/figures/*.svg and the tables in README.md and docs/*.md. Needs matplotlib.
 --weights: first computes docs/results/weights.json anew.
 --keep: first copies what the tables and figures need of the results of `rela analyze` to docs/results/NAME.json.
 """
 
 import json
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,19 @@ TABLE_END = "<!-- end of {} -->"
 NOT_YET = "Not measured yet."
 MAPS = ("softmax", "sparsemax", "relu")
 MODES = ("forward", "forward+backward")
+GRAMMAR_TABLES = (
+    "models",
+    "aer",
+    "best-heads",
+    "symmetrised",
+    "diversity",
+    "sparsity",
+    "null",
+    "hallucination",
+    "tags",
+    "ablation",
+)
+GRAMMAR_FIGURES = ("figure-03-sparsity", "figure-04-aer", "figure-05-diversity", "figure-06-null-rate")
 
 
 def compute_weights() -> dict[str, object]:
@@ -204,6 +220,17 @@ def analysis_table(name: str, table: str, *, paper: bool = True) -> str:
     return "\n".join(lines[2:] if lines[0].startswith("#") else lines).strip()
 
 
+def draw_analysis(folder: Path) -> None:
+    """The figures of the paper that aggregates are enough for, of the models of the built-in corpus."""
+    from rela.report.figures import write_figures
+    from rela.report.results import load_results
+
+    with tempfile.TemporaryDirectory() as drawn:
+        write_figures(load_results(RESULTS / "analysis-grammar.json"), Path(drawn))
+        for name in GRAMMAR_FIGURES:
+            shutil.copyfile(Path(drawn, f"{name}.svg"), folder / f"grammar-{name}.svg")
+
+
 def keep_results(source: Path, name: str) -> None:
     """Copy results without what no document shows, and without the folders of this machine."""
     data = json.loads((source / "results.json").read_text(encoding="utf-8"))
@@ -244,6 +271,14 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "kinds": ("docs/results.md", kinds_table),
     "results": ("README.md", results_table),
     "training speed": ("docs/results.md", train_speed_table),
+    **{
+        f"grammar {table}": ("docs/results.md", partial(analysis_table, "analysis-grammar", table))
+        for table in GRAMMAR_TABLES
+    },
+    **{
+        f"gold {table}": ("docs/results.md", partial(analysis_table, "analysis-gold", table))
+        for table in ("models", "aer", "best-heads", "hallucination")
+    },
 }
 """The marks around a table, the document it stands in, and what makes it."""
 
@@ -268,6 +303,7 @@ def main() -> None:
         keep_results(Path(source), name)
     figure = weights_figure(json.loads(weights.read_text(encoding="utf-8")))
     (ROOT / "docs" / "figures" / "weights.svg").write_text(figure, encoding="utf-8")
+    draw_analysis(ROOT / "docs" / "figures")
     for mark, (name, make) in TABLES.items():
         document = ROOT / name
         text = with_table(document.read_text(encoding="utf-8"), mark, make())

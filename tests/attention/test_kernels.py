@@ -238,6 +238,22 @@ def _check_case(name: str, case: dict[str, Any]) -> None:
     with small_blocks(elements=case["block"], causal_rows=case["rows"]):
         actual = _results(name, inputs, mask, threshold, **options)
     _assert_same(name, actual, _plain_results(inputs, mask, threshold, **options))
+    _check_weights(name, inputs, mask, threshold, actual[0], **options)
+
+
+def _check_weights(
+    name: str, inputs: Inputs, mask: Mask, threshold: Tensor | float, output: Tensor, **options: float
+) -> None:
+    """Those that a kernel shows are the plain formula's, and showing them changes nothing."""
+    spec = resolve("relu", **options)
+    shown: list[Tensor] = []
+    for chosen in (name, "naive"):
+        with kernel(chosen), torch.no_grad():
+            attended = attend(*inputs, spec, mask, threshold=threshold, need_weights=True)
+        assert attended.weights is not None
+        shown += [attended.weights, attended.output]
+    _assert_same(name, shown[:1], [shown[2].double()])
+    assert torch.equal(shown[1], output) or name != "native"
 
 
 @settings(max_examples=150)

@@ -56,3 +56,21 @@ def test_every_result_is_there() -> None:
     assert not missing
     for page in (ROOT / "README.md", ROOT / "docs" / "results.md"):
         assert make_documents.NOT_YET not in page.read_text(encoding="utf-8"), page.name
+
+
+def _marks(drawing: Path) -> list[list[float]]:
+    """Where the points of a drawing's curves are."""
+    found = re.findall(r'<use xlink:href="#\S+" x="([\d.]+)" y="([\d.]+)"', drawing.read_text(encoding="utf-8"))
+    return [[float(x), float(y)] for x, y in found]
+
+
+def test_the_analysis_is_drawn_from_the_results(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    make_documents.draw_analysis(tmp_path)
+    for name in make_documents.GRAMMAR_FIGURES:
+        marks = _marks(tmp_path / f"grammar-{name}.svg")
+        assert len(marks) > 10
+        # Another version of matplotlib may place the frames a little differently.
+        assert marks == [
+            pytest.approx(mark, abs=2) for mark in _marks(ROOT / "docs" / "figures" / f"grammar-{name}.svg")
+        ]
