@@ -220,6 +220,29 @@ def analysis_table(name: str, table: str, *, paper: bool = True) -> str:
     return "\n".join(lines[2:] if lines[0].startswith("#") else lines).strip()
 
 
+def looking_cost_table() -> str:
+    """Markdown: what analyses and alignments took, in times of a plain forward pass."""
+    costs: dict[str, dict[str, list[float]]] = {}
+    for data in ("grammar", "gold"):
+        for model in _read(f"analysis-{data}.json")["models"]:
+            costs.setdefault(model["attention"], {}).setdefault(data, []).append(model["cost"]["ratio"])
+    aligned = {path.stem.removeprefix("bench-align-"): _read(path.name) for path in RESULTS.glob("bench-align-*.json")}
+    lines = [
+        "| attention | analysis, built-in corpus | analysis, Europarl | `rela align`, built-in corpus | "
+        "`rela align`, Multi30k |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for attention, found in costs.items():
+        row = [" ".join(f"{ratio:.2f}" for ratio in found.get(data, ())) or "-" for data in ("grammar", "gold")]
+        row += [
+            f"{aligned[name]['ratio']:.2f}" if (name := f"{data}-{attention}") in aligned else "-"
+            for data in ("grammar", "multi30k")
+        ]
+        lines.append(f"| `{attention}` | {' | '.join(row)} |")
+    signatures = "; ".join(f"`{found['signature']}`" for _, found in sorted(aligned.items()))
+    return "\n".join([*lines, "", signatures])
+
+
 def draw_analysis(folder: Path) -> None:
     """The figures of the paper that aggregates are enough for, of the models of the built-in corpus."""
     from rela.report.figures import write_figures
@@ -271,6 +294,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "kinds": ("docs/results.md", kinds_table),
     "results": ("README.md", results_table),
     "training speed": ("docs/results.md", train_speed_table),
+    "looking cost": ("docs/results.md", looking_cost_table),
     **{
         f"grammar {table}": ("docs/results.md", partial(analysis_table, "analysis-grammar", table))
         for table in GRAMMAR_TABLES

@@ -1,8 +1,10 @@
-"""`rela bench attention`."""
+"""`rela bench attention` and `rela bench align`."""
 
 import json
+from pathlib import Path
 
 import pytest
+from tests.analysis.studies import make_model
 from tests.cli.helpers import rela
 
 SMALL = ("--dim", "32", "--heads", "4", "--tokens", "64", "--rounds", "3")
@@ -41,3 +43,15 @@ def test_wrong_use(arguments: tuple[str, ...], code: int, word: str) -> None:
     done = rela("bench", "attention", *arguments)
     assert done.returncode == code
     assert word in done.stderr
+
+
+def test_align(tmp_path: Path) -> None:
+    make_model(tmp_path / "model")
+    for name in ("test.en", "test.de"):
+        (tmp_path / name).write_text("dog\ncat dog\n\n", encoding="utf-8")
+    files = ("--src", str(tmp_path / "test.en"), "--tgt", str(tmp_path / "test.de"))
+    done = rela("bench", "align", str(tmp_path / "model"), *files, "--rounds", "3", "--json", "-")
+    result = json.loads(done.stdout)
+    assert 0 < result["low"] <= result["ratio"] <= result["high"]
+    assert result["pairs"] == 2
+    assert result["signature"].startswith("align|data:test|pairs:2|attention:rela-g|layer:")

@@ -9,6 +9,7 @@ import torch
 from rela.alignment.choice import Choice, default_choice
 from rela.alignment.links import align
 from rela.alignment.pairs import PairBatch, by_length, encode_pairs, windows
+from rela.analysis.losses import piece_losses
 from rela.bench.timing import Speed, compare
 from rela.model.transformer import Transformer, evaluating
 from rela.text.store import Tokenizers
@@ -22,10 +23,10 @@ def compare_aligning(
     *,
     rounds: int = 9,
 ) -> Speed:
-    """How fast pairs are aligned, from text to links as they are written, beside the forward pass alone.
+    """How fast pairs are aligned, from text to links as they are written, beside forced decoding alone.
 
-    The forward pass has its batches made before; the time for splitting, encoding and linking words counts for
-    aligning alone.
+    That is a forward pass with the loss of every target piece, as in an analysis. It has its batches made before; the
+    time for splitting, encoding and linking words counts for aligning alone.
     """
     numbered = ((line, source, target) for line, (source, target) in enumerate(pairs, start=1))
     batches = [
@@ -38,7 +39,7 @@ def compare_aligning(
     def forward() -> None:
         with evaluating(model):
             for batch in batches:
-                model(batch.source, batch.target_in)
+                piece_losses(model, model(batch.source, batch.target_in), batch.target_out)
 
     def align_all() -> int:
         found = align(model, tokenizers, pairs, choice or default_choice(model))

@@ -8,6 +8,7 @@ from rela.cli import (
     analyze,
     average,
     bench,
+    bench_align,
     bench_train,
     demo,
     doctor,
@@ -62,6 +63,11 @@ COMMANDS: list[Command] = [
         name="bench attention",
         run=bench.attention,
         example="rela bench attention --lengths 32,128,512 --json speed.json",
+    ),
+    Command(
+        name="bench align",
+        run=bench_align.align,
+        example="rela bench align runs/multi30k --src test.en --tgt test.de",
     ),
     Command(
         name="bench train",

@@ -75,7 +75,16 @@ def words_of_pieces(pieces: Sequence[Span], words: Sequence[Span]) -> list[list[
 def pieces_of_words(pieces: Sequence[Span], words: Sequence[Span]) -> list[list[int]]:
     """For each word the pieces that it shares a character with. A word may have none: unknown characters."""
     found: list[list[int]] = [[] for _ in words]
-    for piece, touched in enumerate(words_of_pieces(pieces, words)):
-        for word in touched:
-            found[word].append(piece)
+    first, count = 0, len(words)
+    for piece, (start, end) in enumerate(pieces):
+        while first < count and words[first][1] <= start:
+            first += 1
+        index = first
+        while index < count and words[index][0] < end and start < end:
+            word_start, word_end = words[index]
+            if word_start < word_end:
+                found[index].append(piece)
+            if word_end >= end:
+                break  # the usual case: a piece of one word
+            index += 1
     return found
