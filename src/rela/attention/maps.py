@@ -39,9 +39,7 @@ def map_scores(
         if isinstance(threshold, Tensor) or threshold != 0:
             scores = scores - threshold
         weights = _POINTWISE[spec.map](scores, spec)
-        if allowed is not None:
-            fill = weights.masked_fill_ if torch.is_inference_mode_enabled() else weights.masked_fill
-            weights = fill(~allowed, 0.0)
+        weights = weights if allowed is None else _zeroed(weights, ~allowed)
         if spec.length_power != 0:
             num_valid = Mask(allowed).num_valid(scores.shape[-2], scores.shape[-1], scores.device)
             weights = weights * length_factor(spec.length_power, num_valid, scores.dtype)
@@ -66,8 +64,14 @@ def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
     """Softmax over the allowed keys; all zeros where there are none."""
     if allowed is None:
         return scores.softmax(-1)
-    filled = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
-    return filled.softmax(-1).masked_fill(~allowed, 0.0)
+    forbidden = ~allowed
+    return _zeroed(scores.masked_fill(forbidden, torch.finfo(scores.dtype).min).softmax(-1), forbidden)
+
+
+def _zeroed(weights: Tensor, forbidden: Tensor) -> Tensor:
+    """Zeros where forbidden, in new weights that nobody else has: autograd does not need them in inference mode."""
+    in_place = not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
+    return weights.masked_fill_(forbidden, 0.0) if in_place else weights.masked_fill(forbidden, 0.0)
 
 
 def alpha_from_logit(logit: Tensor) -> Tensor:
