@@ -28,8 +28,9 @@ typedef struct {
 } call_t;
 
 typedef struct {
-    double *row;            /* of one query */
-    int32_t *first, *next, *word; /* the words of each piece, as lists of entries that count from 1; 0 ends one */
+    /* the words of each source piece, as lists of entries that count from 1; 0 ends one */
+    int32_t *first, *next, *word;
+    double *row;     /* of one query */
     double *columns; /* [queries, source words]: each row, summed over the pieces of words */
     double *sums;    /* of a target word's rows */
     int64_t *best;   /* of each row the piece with the largest weight above 0, the first of equal ones; -1: none */

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -246,47 +246,26 @@ def attend(
             query, key, value = (t + shift.unsqueeze(1) for t, shift in zip((query, key, value), shifts, strict=True))
             shifts = None
         if kernel is not None:
-            return _by_kernel(kernel, query, key, value, spec, mask, scale, threshold, dropout_p, shifts, need_weights)
+            output, weights = kernels.relu_attention(
+                kernel,
+                query,
+                key,
+                value,
+                mask,
+                scale=scale,
+                threshold=threshold,
+                dropout_p=dropout_p,
+                shifts=shifts,
+                need_weights=need_weights,
+            )
+            if spec.length_power != 0:
+                num_valid = mask.num_valid(query.shape[-2], key.shape[-2], query.device)
+                factor = length_factor(spec.length_power, num_valid, output.dtype)
+                output, weights = output * factor, None if weights is None else weights * factor
+            return Attended(output, weights, None)
         if only_output and spec.map == "softmax" and _sdpa_fits(query, key, value, scale):
             return Attended(_softmax_output(query, key, value, mask, scale, dropout_p), None, None)
         return _plain(query, key, value, spec, mask, scale, dropout_p, threshold, alpha)
-
-
-def _by_kernel(
-    kernel: kernels.Kernel,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    spec: AttentionSpec,
-    mask: Mask,
-    scale: float,
-    threshold: float | Tensor,
-    dropout_p: float,
-    shifts: Tensor | None,
-    need_weights: bool,
-) -> Attended:
-    weights = None
-    if need_weights:
-        output, weights = kernels.relu_attention_with_weights(
-            cast("kernels.WeighingKernel", kernel),
-            query,
-            key,
-            value,
-            mask,
-            scale=scale,
-            threshold=threshold,
-            dropout_p=dropout_p,
-            shifts=shifts,
-        )
-    else:
-        output = kernels.relu_attention(
-            kernel, query, key, value, mask, scale=scale, threshold=threshold, dropout_p=dropout_p, shifts=shifts
-        )
-    if spec.length_power != 0:
-        num_valid = mask.num_valid(query.shape[-2], key.shape[-2], query.device)
-        factor = length_factor(spec.length_power, num_valid, output.dtype)
-        output, weights = output * factor, None if weights is None else weights * factor
-    return Attended(output, weights, None)
 
 
 def _plain(

@@ -4,7 +4,7 @@ Every kernel here equals the plain formula in outputs and gradients; the tests h
 """
 
 from rela.attention.kernels.dropout import dropout_add
-from rela.attention.kernels.relu import Kernel, WeighingKernel, relu_attention, relu_attention_with_weights
+from rela.attention.kernels.relu import Kernel, relu_attention
 from rela.attention.kernels.rms import rms_norm
 from rela.attention.kernels.select import (
     KernelChoice,
@@ -19,14 +19,12 @@ from rela.attention.kernels.select import (
 __all__ = [
     "Kernel",
     "KernelChoice",
-    "WeighingKernel",
     "attention_kernel",
     "describe",
     "dropout_add",
     "dropout_kernel",
     "norm_kernel",
     "relu_attention",
-    "relu_attention_with_weights",
     "rms_norm",
     "takes_shifts",
     "traced_or_transformed",

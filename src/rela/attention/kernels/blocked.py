@@ -26,8 +26,9 @@ class BlockedKernel:
     takes_shifts: ClassVar[bool] = False
     gives_weights: ClassVar[bool] = False
 
-    def forward(self, inputs: Inputs, options: Options) -> Tensor:
+    def forward(self, inputs: Inputs, options: Options, weights: Tensor | None = None) -> Tensor:
         """The output ``[B, H, Tq, d]``."""
+        assert weights is None, "the blocked kernel never has all of them"
         num_batch, num_heads, num_queries, _ = inputs.query.shape
         output = inputs.query.new_empty(num_batch, num_queries, num_heads, inputs.value.shape[-1])
         weights_room, output_room = _Room(output), _Room(output)

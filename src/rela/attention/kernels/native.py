@@ -40,16 +40,8 @@ class NativeKernel:
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
 
-    def forward(self, inputs: Inputs, options: Options) -> Tensor:
+    def forward(self, inputs: Inputs, options: Options, weights: Tensor | None = None) -> Tensor:
         """The output ``[B, H, Tq, d]``, laid out ``[B, Tq, H, d]`` so that the heads concatenate for free."""
-        return self._forward(inputs, options, None)
-
-    def forward_with_weights(self, inputs: Inputs, options: Options) -> tuple[Tensor, Tensor]:
-        """The same, and the weights ``[B, H, Tq, Tk]`` that led to it, before dropout."""
-        weights = inputs.query.new_empty(*inputs.query.shape[:-1], inputs.key.shape[-2])
-        return self._forward(inputs, options, weights), weights
-
-    def _forward(self, inputs: Inputs, options: Options, weights: Tensor | None) -> Tensor:
         inputs = _dense(inputs)
         output = _heads_last(inputs.query, inputs.value.shape[-1])
         call = _call(inputs, options)

@@ -44,15 +44,15 @@ class Inputs(NamedTuple):
 class Kernel(Protocol):
     """What a way to compute ReLU attention must offer.
 
-    ``takes_shifts`` says whether ``forward`` adds ``Inputs.shifts`` while it reads, ``gives_weights`` whether there is
-    :meth:`WeighingKernel.forward_with_weights`.
+    ``takes_shifts`` says whether ``forward`` adds ``Inputs.shifts`` while it reads, ``gives_weights`` whether it writes
+    the weights when it is given room for them.
     """
 
     takes_shifts: ClassVar[bool]
     gives_weights: ClassVar[bool]
 
-    def forward(self, inputs: Inputs, options: Options) -> Tensor:
-        """The output ``[B, H, Tq, d]``."""
+    def forward(self, inputs: Inputs, options: Options, weights: Tensor | None = None) -> Tensor:
+        """The output ``[B, H, Tq, d]``; and into ``weights`` ``[B, H, Tq, Tk]`` what led to it, before dropout."""
         ...
 
     def backward(self, grad: Tensor, inputs: Inputs, options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
@@ -61,14 +61,6 @@ class Kernel(Protocol):
 
     def dropout_factors(self, inputs: Inputs, options: Options) -> Tensor:
         """What the weights were multiplied by: 0 or the gain, ``[B, H, Tq, Tk]``."""
-        ...
-
-
-class WeighingKernel(Kernel, Protocol):
-    """One that can show the weights."""
-
-    def forward_with_weights(self, inputs: Inputs, options: Options) -> tuple[Tensor, Tensor]:
-        """The output, and the weights ``[B, H, Tq, Tk]`` before dropout."""
         ...
 
 
@@ -83,50 +75,26 @@ def relu_attention(
     threshold: Tensor | float = 0.0,
     dropout_p: float = 0.0,
     shifts: Tensor | None = None,
-) -> Tensor:
+    need_weights: bool = False,
+) -> tuple[Tensor, Tensor | None]:
     """``dropout(relu(scale * q k^T + bias - threshold), 0 where masked) v`` for ``[B, H, T, d]`` tensors.
 
-    A threshold tensor holds one number for each head, ``[H, 1, 1]``. ``mask.bias`` must not require a gradient.
-    The dropout mask comes from a seed that torch's generator gives, and is made again in the backward pass.
+    And on request the weights ``[B, H, Tq, Tk]`` before dropout, without gradients, by a kernel that gives them. A
+    threshold tensor holds one number for each head, ``[H, 1, 1]``. ``mask.bias`` must not require a gradient. The
+    dropout mask comes from a seed that torch's generator gives, and is made again in the backward pass.
     """
-    inputs, options = _prepared(query, key, value, mask, scale, threshold, dropout_p, shifts)
-    if shifts is not None:
-        return kernel.forward(inputs, options)
-    return _ReluAttention.apply(kernel, options, *inputs[:-1])  # pyright: ignore[reportReturnType]
-
-
-def relu_attention_with_weights(
-    kernel: WeighingKernel,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Mask,
-    *,
-    scale: float,
-    threshold: Tensor | float = 0.0,
-    dropout_p: float = 0.0,
-    shifts: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The same without gradients, and with the weights, before dropout."""
-    return kernel.forward_with_weights(*_prepared(query, key, value, mask, scale, threshold, dropout_p, shifts))
-
-
-def _prepared(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Mask,
-    scale: float,
-    threshold: Tensor | float,
-    dropout_p: float,
-    shifts: Tensor | None,
-) -> tuple[Inputs, Options]:
     seed = int(torch.randint(2**62, ()).item()) if dropout_p > 0 else 0
     learned = threshold if isinstance(threshold, Tensor) else None
     fixed = 0.0 if isinstance(threshold, Tensor) else threshold
+    options = Options(scale, fixed, mask.causal_offset, dropout_p, seed)
     allowed, bias = (_four_dims(part) for part in (mask.allowed, mask.bias))
     inputs = Inputs(query, key, value, learned, allowed, bias, shifts)
-    return inputs, Options(scale, fixed, mask.causal_offset, dropout_p, seed)
+    if need_weights:
+        weights = query.new_empty(*query.shape[:-1], key.shape[-2])
+        return kernel.forward(inputs, options, weights), weights
+    if shifts is not None:
+        return kernel.forward(inputs, options), None
+    return _ReluAttention.apply(kernel, options, *inputs[:-1]), None  # pyright: ignore[reportReturnType]
 
 
 class _ReluAttention(torch.autograd.Function):
