@@ -26,7 +26,8 @@ from rela.text.store import Tokenizers
 _TIMED_FIRST: Final = 8
 _TIMED_EVERY: Final = 50
 _TIMED_AT_MOST: Final = 1000
-"""Batches that are also run without the probe, to know what it costs: the first few, then one now and then."""
+"""Batches that are also run without the probe, before and after, to know what it costs: the first few, then one now and
+then."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -113,9 +114,7 @@ class Measuring:
         batch = self._padded([item.pair for item in items])
         is_timed = self._num_batches <= _TIMED_FIRST or self._num_batches % _TIMED_EVERY == 0
         is_timed = is_timed and self._num_batches > 0 and len(self.cost.plain) < _TIMED_AT_MOST  # the first warms up
-        is_plain_first = len(self.cost.plain) % 2 == 0  # who comes first gets the memory that the other one then uses
-        if is_timed and is_plain_first:
-            self.cost.plain.append(self._time_plain(batch))
+        plain_before = self._time_plain(batch) if is_timed else 0.0
         began = time.perf_counter()
         gold = None
         if self.errors is not None:
@@ -129,8 +128,7 @@ class Measuring:
         took = time.perf_counter() - began
         if is_timed:
             self.cost.probed.append(took)
-            if not is_plain_first:
-                self.cost.plain.append(self._time_plain(batch))
+            self.cost.plain.append((plain_before + self._time_plain(batch)) / 2)
         self._num_batches += 1
 
     def _time_plain(self, batch: PairBatch) -> float:

@@ -48,7 +48,12 @@ def open_output(
         with PlainFile(path) as out:
             yield out
     else:
-        with PartialFile(path, recipe(), resume=resume) as out, told_when_stopped(out.how_to_go_on):
+        opened: list[PartialFile] = []
+        with (
+            told_when_stopped(lambda: opened[0].how_to_go_on() if opened else "nothing was done yet: begin again"),
+            PartialFile(path, recipe(), resume=resume) as out,
+        ):
+            opened.append(out)
             yield out
 
 
