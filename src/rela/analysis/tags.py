@@ -243,16 +243,14 @@ class NullByTag:
         starts = np.arange(len(batch.pairs)) * batch.target_in.shape[1]
         last = pieces.pieces[pieces.starts[1:][is_there] - 1]
         rows = np.repeat(starts, np.diff(pieces.words))[is_there] + last + 1
-        words = compress(chain.from_iterable(pair.target.words for pair in batch.pairs), is_there)
+        words = list(compress(chain.from_iterable(pair.target.words for pair in batch.pairs), is_there))
         names = list(compress(chain.from_iterable(tags), is_there))
-        marks = [
-            (place, word) for place, (word, tag) in enumerate(zip(words, names, strict=True)) if is_mark(word, tag)
-        ]
-        found = [self._place(START)] * len(starts)
-        found += [self._place(name) for name in names]
-        found += [self._place(mark_category(word, names[place])) for place, word in marks]
-        of_marks = rows[[place for place, _ in marks]]
-        return torch.tensor(found), torch.from_numpy(np.concatenate([starts, rows, of_marks]))
+        for name in dict.fromkeys([START, *names]):
+            self._place(name)
+        found = [self._places[START]] * len(starts) + [self._places[name] for name in names]
+        marks = [place for place, name in enumerate(names) if name == PUNCTUATION and is_mark(words[place], name)]
+        found += [self._place(mark_category(words[place], PUNCTUATION)) for place in marks]
+        return torch.from_numpy(np.array(found)), torch.from_numpy(np.concatenate([starts, rows, rows[marks]]))
 
     def _place(self, category: str) -> int:
         place = self._places.get(category)
