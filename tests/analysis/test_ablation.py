@@ -1,6 +1,6 @@
 """Silencing heads: exactly zero inside, exactly as before outside, and the change in loss by the definition."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from tests.model.small import random_model, small_config
 from torch import Tensor
 
 from rela.alignment.pairs import PairBatch
-from rela.analysis.ablation import AblatedBatch, Ablation, Head, ablate_heads, check_head, silenced
+from rela.analysis.ablation import AblatedBatch, Ablation, AblationResult, Head, check_head, silenced
 from rela.attention.multihead import MultiheadAttention, Observation
 from rela.attention.spec import KINDS, Kind
 from rela.model.transformer import Transformer
@@ -188,7 +188,14 @@ def naive_means(model: Transformer, found: Iterable[PairBatch], head: Head) -> d
     return {name: float(np.mean(values)) if values else float("nan") for name, values in changes.items()}
 
 
-class TestAblateHeads:
+def ablate_heads(model: Transformer, found: Iterable[PairBatch], kinds: Collection[Kind] = KINDS) -> AblationResult:
+    ablation = Ablation(model, kinds)
+    for batch in found:
+        ablation.add(batch)
+    return ablation.result()
+
+
+class TestAblation:
     @pytest.mark.parametrize("attention", ["rela-g", "softmax"])
     def test_equals_the_definition(self, attention: str):
         model, tokenizers = text_model(attention, scale=1.5)

@@ -145,7 +145,7 @@ class TestNullByTag:
                 assert result.counts[place] == len(rows)
                 np.testing.assert_allclose(result.rates(kind)[place], np.mean(rows, axis=0), rtol=1e-12)
             everything = np.concatenate([nulls[kind, line] for line in range(len(pairs))], axis=-1)
-            np.testing.assert_allclose(result.overall(kind), everything.mean(-1), rtol=1e-12)
+            np.testing.assert_allclose(result.all_nulls[kind] / result.rows, everything.mean(-1), rtol=1e-12)
         assert result.measures()["cross.null.tag"].shape == (len(expected), 2, 3)
 
     def test_no_pairs(self):

@@ -18,7 +18,7 @@ from rela.decoding import search
 from rela.decoding import translator as translator_module
 from rela.decoding.search import SearchOptions
 from rela.decoding.translator import Translation, Translator, group_by_length
-from rela.text.words import split_words, words_of_pieces
+from rela.text.words import pieces_of_words, split_words
 
 EOS = 2
 
@@ -127,7 +127,7 @@ class TestOddLines:
         assert translator.translate([cut], beam=2)[0].text == found[1].text
         aligned = translator.translate(texts, beam=2, max_source=20, align=True, warn_truncated=False)
         spans = translator.tokenizers.source.encode_with_spans(texts[1]).spans[:20]
-        inside = {word for words in words_of_pieces(spans, split_words(texts[1])) for word in words}
+        inside = {word for word, found in enumerate(pieces_of_words(spans, split_words(texts[1]))) if found}
         assert aligned[1].alignment
         assert {source for source, _ in aligned[1].alignment} <= inside < set(range(4 * 30))
 

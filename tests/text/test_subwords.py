@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, decoders, models
 
 from rela.text.subwords import NUM_BYTES, Merges, Subwords, merge_with_dropout
 from rela.text.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES
-from rela.text.words import Span, blank_separated, pieces_of_words, split_words, words_of_pieces
+from rela.text.words import Span, blank_separated, pieces_of_words, split_words
 
 TEXTS = ["Das Haus, das alte Haus, steht hier.", "I don't know, don't ask.", "naïve Straße €5 你好 😀😀"] * 3
 SPECIAL = len(SPECIAL_PIECES)
@@ -162,12 +162,11 @@ class TestWords:
     def test_words_of_the_caller_that_pieces_straddle(self) -> None:
         encoded = trained().encode_with_spans("don't")  # " don" and "'t"
         assert encoded.spans == [Span(0, 3), Span(3, 5)]
-        assert words_of_pieces(encoded.spans, [Span(0, 2), Span(2, 5)]) == [[0, 1], [1]]
         assert pieces_of_words(encoded.spans, [Span(0, 2), Span(2, 5)]) == [[0], [0, 1]]
 
     def test_the_blank_before_the_text_belongs_to_no_word(self) -> None:
         encoded = trained(0).encode_with_spans("é b")
-        assert words_of_pieces(encoded.spans, split_words("é b")) == [[], [0], [0], [], [1]]
+        assert pieces_of_words(encoded.spans, split_words("é b")) == [[1, 2], [4]]
 
     @given(TEXT)
     def test_every_word_has_pieces(self, text: str) -> None:

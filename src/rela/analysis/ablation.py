@@ -217,11 +217,3 @@ class Ablation:
             none = (None, None, None, None)
             kinds[kind] = KindAblation(change, *(none if kind == "encoder" else (*means, *rows)))
         return AblationResult(kinds, self._pieces)
-
-
-def ablate_heads(model: Transformer, batches: Iterable[PairBatch], kinds: Collection[Kind] = KINDS) -> AblationResult:
-    """Silence every head of these kinds alone, and measure what that changes."""
-    ablation = Ablation(model, kinds)
-    for batch in batches:
-        ablation.add(batch)
-    return ablation.result()

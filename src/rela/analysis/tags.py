@@ -151,10 +151,6 @@ class TaggedNulls:
         """The null rates ``[category, layer, head]``."""
         return self.nulls[kind] / self.counts[:, None, None]
 
-    def overall(self, kind: Kind) -> NDArray[np.float64]:
-        """The null rates over all rows, ``[layer, head]``."""
-        return self.all_nulls[kind] / self.rows
-
     def measures(self) -> dict[str, NDArray[Any]]:
         """The values by the names that ``results.json`` has for them; :attr:`categories` are the labels of ``tag``."""
         found: dict[str, NDArray[Any]] = {}

@@ -53,25 +53,6 @@ def word_texts(text: str, words: Sequence[Span]) -> list[str]:
     return [text[start:end] for start, end in words]
 
 
-def words_of_pieces(pieces: Sequence[Span], words: Sequence[Span]) -> list[list[int]]:
-    """For each piece the words that it shares a character with: none (a blank), one, or several (it straddles).
-
-    Both lists are in the order of the text, and words do not overlap.
-    """
-    found: list[list[int]] = []
-    first, count = 0, len(words)
-    for start, end in pieces:
-        while first < count and words[first][1] <= start:
-            first += 1
-        index, touched = first, list[int]()
-        while index < count and words[index][0] < end and start < end:
-            if words[index][0] < words[index][1]:
-                touched.append(index)
-            index += 1
-        found.append(touched)
-    return found
-
-
 def pieces_of_words(pieces: Sequence[Span], words: Sequence[Span]) -> list[list[int]]:
     """For each word the pieces that it shares a character with. A word may have none: unknown characters."""
     found: list[list[int]] = [[] for _ in words]
