@@ -125,14 +125,7 @@ def _describe_group(entry: Entry, models: set[str]) -> dict[str, Any]:
     members = entry.info.get("models") or []
     if len(members) == 1 and members[0] in models:
         return {"name": entry.name, "models": members, "measures": None}
-    described = _describe_entry(entry)
-    if (
-        len(members) > 1
-    ):  # older files have means over heads of several models, which have nothing to do with each other
-        described["measures"] = {
-            name: measure for name, measure in described["measures"].items() if "head" not in measure["axes"]
-        }
-    return described
+    return _describe_entry(entry)
 
 
 def _describe_looks(results: Results) -> list[dict[str, Any]]:
