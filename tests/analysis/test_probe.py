@@ -131,7 +131,8 @@ class TestWhatMetersSee:
         assert [(one.kind, one.layer) for one in seen] == [("decoder", 0), ("cross", 0), ("decoder", 1), ("cross", 1)]
         weights = weights_of(model, batch)
         for one in seen:
-            assert torch.equal(one.weights, weights[one.kind][one.layer])
+            # an observer that also wants scores has them from other code, which may sum in another order
+            torch.testing.assert_close(one.weights, weights[one.kind][one.layer], rtol=1e-4, atol=1e-5)
             assert one.frame.kind == one.kind
             assert one.frame.batch is batch
             valid = one.frame.valid_queries[:, None]
