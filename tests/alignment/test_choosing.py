@@ -100,5 +100,5 @@ class TestByGold:
             choose_by_gold(text_model()[0], [], limits)
 
     def test_nothing_to_choose_by(self):
-        with pytest.raises(ValueError, match="expected gold with sure links to choose by"):
+        with pytest.raises(ValueError, match="gold links: expected sure links to choose by, got none"):
             choose_by_gold(text_model()[0], [])

@@ -212,6 +212,7 @@ class TestErrors:
             (["a", " "], ["b", "c"], ValueError, "sources: expected a sentence, got an empty one as number 2"),
             ("a", "", ValueError, "targets: expected a sentence, got an empty one as number 1"),
             (["a"], [3], TypeError, "targets: expected strings, got int as number 1"),
+            (None, None, TypeError, "sources: expected a string or a list of strings, got NoneType"),
         ],
     )
     def test_texts(

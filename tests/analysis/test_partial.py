@@ -32,6 +32,20 @@ def test_what_is_kept_comes_back(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_damaged_is_measured_anew(tmp_path: Path):
+    partial = Partial(tmp_path, {"a": 1})
+    partial.keep_state(0, {"x": np.arange(3000)})
+    partial.keep_entry(0, {"name": "rela-g"})
+    for name in ("0.npz", "0.json"):
+        path = tmp_path / "partial" / name
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.warns(UserWarning, match=r"0\.npz is damaged .* this model is measured anew"):
+        assert partial.state(0) is None
+    with pytest.warns(UserWarning, match=r"0\.json is damaged .* this model is measured anew"):
+        assert partial.entry(0) is None
+    assert (partial.state(0), partial.entry(0)) == (None, None)  # gone, and nothing to say
+
+
 def test_another_recipe_begins_anew(tmp_path: Path):
     Partial(tmp_path, {"a": 1}).keep_state(0, {"x": np.arange(3)})
     with pytest.warns(UserWarning, match="has the beginning of another analysis, which is dropped"):

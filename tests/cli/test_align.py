@@ -132,6 +132,13 @@ class TestLinks:
         assert "5); see --max-pieces" in err
         assert all(int(link.split("-")[0]) < 9 for link in out.splitlines()[4].split())
 
+    def test_lines_of_very_many_characters_are_sides_of_many_pieces(self, call: Align, tmp_path: Path):
+        (tmp_path / "in.en").write_text("dog\n\ncat\n\n" + "dog " * 20_000 + "\n", encoding="utf-8")
+        code, _, err = call(*FILES)
+        assert code == 0
+        assert "of sides with more than 1,024 pieces, the words behind them have no links: " in err
+        assert "too-long" not in err
+
     def test_bytes_that_are_not_utf8(self, call: Align):
         code, out, err = call("--src", "-", "--tgt", "in.de", stdin=b"dog\n\xff\n\n\ncat\n")
         assert (code, out.count("\n")) == (0, 5)

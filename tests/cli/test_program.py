@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import warnings
@@ -179,6 +180,17 @@ class TestErrors:
     def test_interrupt_is_130_without_a_traceback(self, capsys: pytest.CaptureFixture[str]):
         assert self.run_failing(KeyboardInterrupt()) == EXIT_INTERRUPTED == 130
         assert "Traceback" not in capsys.readouterr().err
+
+    def test_interrupt_while_torch_is_loaded(self, tmp_path: Path):
+        """Where the exception would meet C++ code that aborts on it."""
+        (tmp_path / "torch.py").write_text("import time\nopen('loading', 'w').close()\ntime.sleep(60)\n")
+        code = "import sys; sys.path.insert(0, '.'); from rela.cli import main; sys.argv[1:] = ['doctor']; main()"
+        with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, cwd=tmp_path) as process:
+            while not (tmp_path / "loading").exists():
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            assert process.communicate()[1] == b""
+        assert process.returncode == EXIT_INTERRUPTED
 
     def test_warnings_are_one_line(self, capsys: pytest.CaptureFixture[str]):
         def warn() -> None:

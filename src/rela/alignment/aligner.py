@@ -74,7 +74,7 @@ class Aligner:
 
     def best_on(self, pairs: Iterable[NumberedPair], gold: GoldReader, limits: Limits) -> Best:
         """The choice that aligns the first pairs best, as many as there are gold links for."""
-        return choose_by_gold(self.model, gold.of_first(self.encoded(pairs)), limits)
+        return choose_by_gold(self.model, gold.of_first(self.encoded(pairs)), limits, gold.sure)
 
     def remember(self) -> None:
         """Put the choice into the model directory, for all who align with this model."""

@@ -86,9 +86,12 @@ def choose(model: Transformer, tokenizers: Tokenizers, pairs: Sequence[tuple[str
 
 
 def choose_by_gold(
-    model: Transformer, pairs: Iterable[tuple[EncodedPair, GoldLinks]], limits: Limits | None = None
+    model: Transformer,
+    pairs: Iterable[tuple[EncodedPair, GoldLinks]],
+    limits: Limits | None = None,
+    name: str = "gold links",
 ) -> Best:
-    """The choice with the lowest alignment error rate on these pairs."""
+    """The choice with the lowest alignment error rate on these pairs; ``name`` is where their links come from."""
     errors = count_errors(model, pairs)
 
     def counts(choice: Choice) -> ErrorCounts:
@@ -97,7 +100,7 @@ def choose_by_gold(
 
     choices = (limits or Limits()).choices(model)
     if counts(choices[0]).sure == 0:
-        raise ValueError("expected gold with sure links to choose by, got none")
+        raise ValueError(f"{name}: expected sure links to choose by, got none; give a file that has some")
     best = min(choices, key=lambda choice: counts(choice).aer)
     return Best(best, counts(best))
 

@@ -42,6 +42,7 @@ _DISTANCES: Final[Mapping[Kind, Mapping[str, str]]] = {
 }
 _RARELY, _NEARLY_ALWAYS = 0.05, 0.95
 _CERTAINTY = 3.0  # standard deviations
+_NO_DIVERSITY = 1e-5  # nats, up to rounding: a single head, or heads that are all alike
 
 
 def _get(measures: Measures, name: str) -> Values | None:
@@ -203,11 +204,15 @@ def causality(measures: Measures) -> Iterator[Finding]:
         )
         yield Finding(
             text=f"Null means switched off: silencing one head of {NAMES[kind].lower()} costs {number(there)} nats a "
-            f"piece where it is active, and {less} (mean over the {int(both.sum())} heads that are both at times).",
+            f"piece where it is active, and {less} ({_heads(int(both.sum()))} at times).",
             strength=_clipped(0.9 * (1 - max(0.0, elsewhere) / there)),
             sort="causality",
             kind=kind,
         )
+
+
+def _heads(count: int) -> str:
+    return "the one head that is both" if count == 1 else f"mean over the {count} heads that are both"
 
 
 def costliest_head(measures: Measures) -> Iterator[Finding]:
@@ -233,6 +238,7 @@ def diversity(measures: Measures, others: Mapping[str, Measures]) -> Iterator[Fi
         name = f"{kind}.diversity.mean"
         own = _get(measures, name)
         theirs = {other: float(value) for other, found in others.items() if (value := _get(found, name)) is not None}
+        theirs = {other: value for other, value in theirs.items() if value > _NO_DIVERSITY}
         if own is None or not theirs or float(own) <= max(theirs.values()):
             continue
         next_best = max(theirs, key=theirs.__getitem__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
@@ -276,6 +276,8 @@ def _resolved(model: Any) -> tuple[Transformer, Tokenizers]:
 
 
 def _checked_texts(name: str, value: str | Sequence[str]) -> list[str]:
+    if not isinstance(value, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] (callers may be untyped)
+        raise TypeError(f"{name}: expected a string or a list of strings, got {type(value).__name__}")
     texts = [value] if isinstance(value, str) else list(value)
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] (callers may be untyped)

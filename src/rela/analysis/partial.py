@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -69,15 +71,23 @@ class Partial:
     def entry(self, model: int) -> dict[str, Any] | None:
         """The entry of a model that is done."""
         path = self.folder / f"{model}.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        if not path.is_file():
+            return None
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            return _damaged(path, error)
 
     def state(self, model: int) -> dict[str, NDArray[Any]] | None:
         """How far a model is."""
         path = self.folder / f"{model}.npz"
         if not path.is_file():
             return None
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+        try:
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            return _damaged(path, error)
 
     def keep_state(self, model: int, state: dict[str, NDArray[Any]]) -> None:
         """Write it down."""
@@ -92,6 +102,12 @@ class Partial:
     def finish(self) -> None:
         """Nothing is left to go on with."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _damaged(path: Path, error: Exception) -> None:
+    """What was kept of a model cannot be read: it is measured anew."""
+    warn(f"{path} is damaged ({error}); this model is measured anew")
+    path.unlink()
 
 
 def drop_what_is_empty(out: Path, *, is_new: bool) -> None:

@@ -22,6 +22,7 @@ from rela.cli._outputs import (
     input_identity,
     input_name,
     line_numbers,
+    longest_line,
     model_origin,
     open_output,
     output_progress,
@@ -207,7 +208,8 @@ def _read(job: Job, report: ReadReport) -> Iterator[NumberedPair]:
     """Lines of both files, which must have equally many."""
     from rela.text.readers import read_lines
 
-    texts = [read_lines(path, report=report) for path in (job.source, job.target)]
+    most = longest_line(job.max_pieces)
+    texts = [read_lines(path, report=report, max_chars=most) for path in (job.source, job.target)]
     for number, (source, target) in enumerate(zip_longest(*texts), start=1):
         if source is None or target is None:
             longer, shorter = (job.target, job.source) if source is None else (job.source, job.target)
@@ -256,7 +258,7 @@ def _matrix_line(line: int, source: list[str], target: list[str], weights: Any) 
 
 
 def _say(job: Job, report: ReadReport, cut: list[int]) -> None:
-    for line in report.lines()[1:]:
+    for line in report.lines(but=("too-long",))[1:]:  # lines of too many characters have too many pieces too
         warn(line)
     if cut:
         warn(

@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import os
+import signal
 import sys
 import time
 import warnings
@@ -48,8 +49,25 @@ EXIT_NOBODY_READS = 141  # 128 + SIGPIPE: whoever read our standard output has g
 
 def main() -> None:
     """Runs the command line and ends the process with its exit code."""
+    _answer_while_loading()
     with _quiet_end():
         sys.exit(run(COMMANDS, GROUPS, sys.argv[1:]))
+
+
+def _answer_while_loading() -> None:
+    """Ctrl-C while torch is loaded ends the process at once: the exception would meet C++ code that aborts on it.
+
+    Nothing of the user's has begun by then.
+    """
+
+    def answer(number: int, frame: Any) -> None:
+        spec = getattr(sys.modules.get("torch"), "__spec__", None)
+        if getattr(spec, "_initializing", False):
+            os._exit(EXIT_INTERRUPTED)
+        signal.default_int_handler(number, frame)
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, answer)
 
 
 def run(commands: Sequence[Command], groups: Mapping[str, str], arguments: Sequence[str]) -> int:

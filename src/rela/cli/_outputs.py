@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 WINDOW: Final = 2048
 """Lines that are read and sorted together."""
 
+_CHARS_PER_PIECE: Final = 64
+"""Characters read for each piece that is kept. A piece has half as many bytes at most, so what goes is cut anyway."""
+
 _SHOWN: Final = 5  # line numbers in a warning
 
 Output = StandardOutput | PlainFile | PartialFile
@@ -33,6 +36,13 @@ def check_output(output: Path | None) -> Path | None:
     """For the option ``--output``: None for standard output."""
     checked = check_destination(None if output is None else str(output))
     return None if checked in (None, STDOUT) else output
+
+
+def longest_line(max_pieces: int) -> int:
+    """Characters of a line that are read, if so many pieces of it are kept."""
+    from rela.text.readers import MAX_CHARS
+
+    return max(MAX_CHARS, _CHARS_PER_PIECE * max_pieces)
 
 
 @contextlib.contextmanager

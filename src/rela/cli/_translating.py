@@ -19,6 +19,7 @@ from rela.cli._outputs import (
     input_identity,
     input_name,
     line_numbers,
+    longest_line,
     model_origin,
     open_output,
     output_progress,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from rela.text.readers import Line
 
 _OPTIONS: Final = ("beam", "length_penalty", "nbest", "align", "window", "max_source")
-_CHARS_PER_PIECE: Final = 64
-"""Characters read for each piece that is kept. A piece has half as many bytes at most, so what goes is cut anyway."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +70,7 @@ def run_job(job: Job, console: Console) -> None:
     from rela._device import checked_device
     from rela.decoding.translator import Translator
     from rela.text.problems import ReadReport
-    from rela.text.readers import MAX_CHARS, read_lines
+    from rela.text.readers import read_lines
 
     if job.threads is not None:
         torch.set_num_threads(job.threads)
@@ -83,7 +82,7 @@ def run_job(job: Job, console: Console) -> None:
     translator = Translator.load(job.model, device)
     check_direction(job.source, translator.languages)
     report = ReadReport()
-    lines = read_lines(job.source, report=report, max_chars=max(MAX_CHARS, _CHARS_PER_PIECE * job.max_source))
+    lines = read_lines(job.source, report=report, max_chars=longest_line(job.max_source))
     entries: list[dict[str, Any]] = []
     output = open_output(job.output, lambda: _recipe(job, translator), resume=_resume(job), silent=job.json_to == "-")
     with output as out, output_progress(job.output, console, "translating") as advance:

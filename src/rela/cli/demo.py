@@ -88,7 +88,7 @@ def _show(console: Any, result: "DemoResult", attention: str) -> None:
     console.print(
         f"\nWhat to do next\n"
         f"  translate:    echo {EXAMPLE!r} | rela translate --model {model} --alignments\n"
-        f"  compare:      rela demo --attention softmax\n"
+        f"  compare:      rela demo --attention {'rela-g' if attention == 'softmax' else 'softmax'}\n"
         f"  real data:    rela prepare runs/multi30k-store --corpus multi30k-en-de --merges 5000\n"
         f"                rela train configs/multi30k.yaml",
     )
