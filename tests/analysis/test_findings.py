@@ -173,9 +173,7 @@ class TestOtherFindings:
     def test_silencing_that_costs_nothing(self, null: float, text: str):
         measures = {"cross.ablation.null": measure([[null]]), "cross.ablation.active": measure([[0.2]])}
         (found,) = other_findings(measures)
-        assert found.text.endswith(
-            f"costs 0.20 nats a piece where it is active, and {text} where it is null (the one head that is both at times)."
-        )
+        assert f"costs 0.20 nats a piece where it is active, and {text} where it is null (the one head " in found.text
 
     def test_diversity(self):
         own = {"encoder.diversity.mean": measure(1.26), "cross.diversity.mean": measure(0.3)}
