@@ -111,11 +111,23 @@ function markSentence() {
     "aria-current",
     String(Number(item.dataset.id) === state.sentence),
   );
+  revealSentence();
+}
+
+// Scrolls the list, not the page. Rows out of sight have heights that are only estimated until they are drawn, so it
+// looks again in the next frames.
+function revealSentence(frames = 4) {
   const list = find("#sentence-list");
-  const current = find('.sentence[aria-current="true"]');
-  if (!current) return;
-  const [top, bottom] = [current.offsetTop, current.offsetTop + current.offsetHeight];
-  if (top < list.scrollTop || bottom > list.scrollTop + list.clientHeight) list.scrollTop = top - list.clientHeight / 3;
+  const row = find('.sentence[aria-current="true"]')?.closest("li");
+  if (!row) return;
+  const top = list.getBoundingClientRect().top + list.clientTop;
+  const box = row.getBoundingClientRect();
+  const [above, below] = [box.top - top, box.bottom - top - list.clientHeight];
+  const isPartly = above > -box.height && below < box.height;
+  if (above < 0 && isPartly) list.scrollTop += above;
+  else if (below > 0 && isPartly) list.scrollTop += Math.min(above, below);
+  else if (!isPartly) list.scrollTop += above - Math.max(0, list.clientHeight - box.height) / 3;
+  if (frames) requestAnimationFrame(() => revealSentence(frames - 1));
 }
 
 function stepSentence(by) {
