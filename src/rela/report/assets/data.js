@@ -26,7 +26,11 @@ const STATISTICS = {
     share: true,
     what: "alignment error rate: low is good. Row of a word: the one that has it as input",
   },
-  ablation: { name: "loss without it", share: false, what: "change in loss when the head is silenced, in nats" },
+  ablation: {
+    name: "loss added without it",
+    share: false,
+    what: "by how much the loss grows when the head is silenced, in nats for each target piece",
+  },
 };
 
 const EXAMPLES = DATA.examples;

@@ -115,7 +115,7 @@ function renderModels() {
 function notices() {
   if (!EXAMPLES) {
     const why = DATA.has_examples_file
-      ? "attention.npz has none, as after rela analyze --examples 0"
+      ? "attention.npz has none, as after rela analyze --examples 0, or where every pair has a side of over 128 pieces"
       : "attention.npz was not beside results.json";
     return [`There are no example sentences: ${why}.`];
   }
