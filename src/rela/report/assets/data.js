@@ -33,6 +33,14 @@ const STATISTICS = {
   },
 };
 
+// How all numbers of a measure are written.
+const SHARES = /sparsity|\.null|sink|aer|precision|recall|\.f1|aol|aoh|distance/;
+function formatOf(measure) {
+  if (/\.(count|pairs)$/.test(measure)) return count;
+  if (/\.(ablation|variance)/.test(measure)) return (value) => fixed(value, 4);
+  return SHARES.test(measure) ? (value) => percent(value) : (value) => fixed(value);
+}
+
 const EXAMPLES = DATA.examples;
 const SENTENCES = EXAMPLES?.models.length ? EXAMPLES.sentences : [];
 const SENTENCE_BY_ID = new Map(SENTENCES.map((sentence) => [sentence.id, sentence]));
