@@ -144,7 +144,7 @@ class TestOverview:
             assert {"0%", "100%"} <= set(sparsity)
             auc = page.page.locator("#charts figure", has_text="AUC of the null rate")
             ticks = auc.locator(".tick").all_text_contents()
-            assert {"0.5", "1", "chance", "0%"} <= set(ticks)
+            assert {"0.5", "1.0", "chance", "0%"} <= set(ticks)
 
     def test_a_click_on_a_head_shows_it(self, browser: Windows, path: Path, folder: Path):
         with Opened(browser, path) as page:

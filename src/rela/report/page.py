@@ -33,6 +33,7 @@ SCRIPTS: Final = (
     "state.js",
     "hover.js",
     "charts.js",
+    "labels.js",
     "bars.js",
     "facts.js",
     "overview.js",
