@@ -55,6 +55,25 @@ class TestTheListFollows:
             self.check(page, 40)
             assert page.page.evaluate("scrollY") == 0
 
+    def test_rows_that_are_drawn_later(self, browser: Windows, path: Path, size: dict[str, int]):
+        """Far down the page no row is drawn at first: heights are known once one scrolls there."""
+        with Opened(browser, path, hash="s=100&a=0.1.0", size=size) as page:
+            page.page.evaluate("document.querySelector('#sentences').style.marginTop = '9000px'")
+            page.page.evaluate("location.hash = '#s=165&a=0.1.0'")
+            self.check(page, 165)
+            page.page.evaluate("document.querySelector('#sentences').scrollIntoView()")
+            self.check(page, 165)
+
+    def test_not_when_one_scrolls_it(self, browser: Windows, path: Path, size: dict[str, int]):
+        with Opened(browser, path, hash="s=100&a=0.1.0", size=size) as page:
+            page.page.locator("#sentence-list").hover()
+            place(page)
+            for _ in range(5):
+                page.page.mouse.wheel(0, 600)
+                page.page.wait_for_timeout(100)
+            _, above, _ = place(page)
+            assert above < -1000
+
     def test_findings_and_sorting(self, browser: Windows, path: Path, size: dict[str, int]):
         with Opened(browser, path, hash="s=0&a=0.1.0", size=size) as page:
             page.click(".finding >> nth=1")
