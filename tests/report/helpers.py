@@ -328,3 +328,14 @@ def edit_results(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path
     change(data)
     file.write_text(json.dumps(data), encoding="utf-8")
     return folder
+
+
+def change_examples(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
+    """``change`` gets the description and the arrays."""
+    path = folder / "attention.npz"
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    described = json.loads(str(arrays["examples"]))
+    change(described, arrays)
+    arrays["examples"] = np.array(json.dumps(described))
+    np.savez_compressed(path, **arrays)  # pyright: ignore[reportArgumentType] (of any shape and type)

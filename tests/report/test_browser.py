@@ -144,7 +144,7 @@ class TestOverview:
             assert {"0%", "100%"} <= set(sparsity)
             auc = page.page.locator("#charts figure", has_text="AUC of the null rate")
             ticks = auc.locator(".tick").all_text_contents()
-            assert {"0.5", "1", "chance", "0%"} <= set(ticks)
+            assert {"0.5", "1.0", "chance", "0%"} <= set(ticks)
 
     def test_a_click_on_a_head_shows_it(self, browser: Windows, path: Path, folder: Path):
         with Opened(browser, path) as page:
@@ -294,13 +294,14 @@ class TestViewer:
 
     def test_the_address_keeps_the_place(self, browser: Windows, path: Path):
         with Opened(browser, path) as page:
-            page.press("d", "j", "l", "w")
+            page.press("d", "j", "x", "l", "w")
             before = page.settle()
             later = "() => new Promise((done) => setTimeout(() => done(location.hash), 400))"
             place = page.page.evaluate(later).removeprefix("#")
+        assert before["active"] == 1
         with Opened(browser, path, hash=place) as page:
             after = page.settle()
-        for name in ("sentence", "kind", "sides", "level", "shift", "compare"):
+        for name in ("sentence", "kind", "sides", "level", "shift", "compare", "active"):
             assert after[name] == before[name], name
 
     @pytest.mark.parametrize("hash", ["s=999&a=9.9.9&b=x&kind=other", "%%%", "s=&a=", "a=0.0.0&zoom=-5&s=-1"])

@@ -122,14 +122,15 @@ class TestLacking:
             page.press("j", "l", "w", "t")
             page.click('[data-head="0.cross.0.1"]')
 
-    def test_no_examples_were_asked_for(self, browser: Windows, tmp_path: Path):
+    def test_no_examples_in_the_file(self, browser: Windows, tmp_path: Path):
         folder = write_results(tmp_path)
         empty = json.dumps({"format": "rela-examples-1", "models": ["rela-g", "softmax"], "sentences": []})
         np.savez(folder / "attention.npz", examples=np.array(empty))
         with Opened(browser, make(folder)) as page:
             notice = page.text("#notices")
             assert notice == (
-                "There are no example sentences: attention.npz has none, as after rela analyze --examples 0."
+                "There are no example sentences: attention.npz has none, as after rela analyze --examples 0, or where "
+                "every pair has a side of over 128 pieces."
             )
             assert not page.page.locator("#sentences").is_visible()
             assert "sentences here" not in page.text("#models")

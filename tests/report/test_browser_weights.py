@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.report.browser import Opened, Windows, make
-from tests.report.helpers import write_results
+from tests.report.helpers import change_examples, write_results
 
 from rela.report.encoding import decode_weights, encode_weights
 from rela.report.results import load_results
@@ -57,6 +57,31 @@ class TestMatrix:
         assert shown[:, -1] == pytest.approx(
             [weights[0, -1], *shown[1:, -1]] if extra_row else [*shown[:-1, -1], weights[-1, -1]]
         )
+
+    @pytest.mark.parametrize("shift", ["normal", "shifted"])
+    def test_a_piece_of_no_word_is_in_no_row_of_words(self, browser: Windows, tmp_path: Path, shift: str):
+        """Lone blanks, and words without a piece, are none of the units that the measures between words have."""
+        folder = write_results(tmp_path, ("rela-g",), layers=1, heads=1, sentences=1, words=5)
+
+        def change(described: dict[str, Any], arrays: dict[str, Any]) -> None:
+            sentence = described["sentences"][0]
+            model = sentence["models"][0]
+            model["target_pieces"][1], model["target_piece_words"][1] = " ", []  # all that the second word had
+            arrays["0.cross.0"][0, 0, 1 + (shift == "shifted")] = 0
+
+        change_examples(folder, change)
+        weights, sentence = self.expected(folder, 0, "cross", 0, 0, 0)
+        words = sentence["target_words"]
+        with Opened(browser, make(folder), hash=f"s=0&a=0.1.0&kind=cross&level=word&shift={shift}") as page:
+            pane, shown = page.matrix()
+            left = [words[0], *words[2:]]
+            assert pane["rows"] == (["BOS", *left] if shift == "shifted" else [*left, "EOS"])
+            assert pane["facts"]["rows"] == len(words)
+            assert pane["facts"]["nullRows"] == sum((row == 0).all() for row in shown)
+            page.press("w")
+            pieces, _ = page.matrix()
+            assert "␣" in pieces["rows"]
+            assert pieces["facts"]["rows"] == len(weights)
 
     def test_error_rate_of_a_head(self, browser: Windows, path: Path, folder: Path):
         with Opened(browser, path, hash="s=2&a=0.2.2&kind=cross&level=piece&shift=normal") as page:

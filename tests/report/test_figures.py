@@ -1,5 +1,6 @@
 """Figures: which are written, what is in them, and that they are the same each time."""
 
+import itertools
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from PIL import Image
@@ -213,6 +215,22 @@ def test_panels(results: Results, draw: Callable[[Any], Figure], panels: int):
     (case,) = find_cases(results)
     with drawing():
         assert len(draw(case).axes) == panels + 1  # and the key
+
+
+@pytest.mark.parametrize("draw", [draw_null_heads, draw_null_layer, draw_null_clauses, draw_quality])
+def test_titles_keep_apart(tmp_path: Path, draw: Callable[[Any], Figure]):
+    """Also over grids that are narrower than their titles."""
+    (case,) = find_cases(load_results(write_results(tmp_path, ["rela-g"], heads=4, words=4, findings=3)))
+    with drawing():
+        figure = draw(case)
+        FigureCanvasAgg(figure)
+        titles = [text.get_window_extent() for text in figure.texts if text.get_fontweight() == "bold"]
+    assert len(titles) > 1
+    for title in titles:
+        assert title.x0 >= 0
+        assert title.x1 <= figure.bbox.x1
+    for first, second in itertools.combinations(titles, 2):
+        assert not first.padded(4).overlaps(second)
 
 
 @pytest.mark.parametrize(("most", "line"), [(40, 1), (3, 2)])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.report.helpers import write_results
+from tests.report.helpers import change_examples, write_results
 
 from rela.report.encoding import Block, decode_weights, encode_weights, unpack
 from rela.report.page import SCRIPTS, PageSummary, write_page
@@ -86,17 +86,6 @@ def change_results(folder: Path, change: Any) -> None:
     path.write_text(json.dumps(data), encoding="utf-8")
 
 
-def change_examples(folder: Path, change: Any) -> None:
-    """``change`` gets the description and the arrays."""
-    path = folder / "attention.npz"
-    with np.load(path) as archive:
-        arrays = dict(archive)
-    described = json.loads(str(arrays["examples"]))
-    change(described, arrays)
-    arrays["examples"] = np.array(json.dumps(described))
-    np.savez_compressed(path, **arrays)  # pyright: ignore[reportArgumentType] (of any shape and type)
-
-
 class TestContent:
     def test_all_weights_are_there_and_right(self, tmp_path: Path):
         folder = write_results(tmp_path, layers=2, heads=3, sentences=4)
@@ -128,6 +117,16 @@ class TestContent:
         spread = results.groups[0].measures["cross.null.layer"].spread
         assert spread is not None
         assert np.allclose(data["groups"][0]["measures"]["cross.null.layer"]["spread"], spread, rtol=1e-4)
+
+    def test_numbers_are_rounded_once(self, tmp_path: Path):
+        folder = write_results(tmp_path)
+
+        def change(data: dict[str, Any]) -> None:
+            data["models"][0]["measures"]["cross.null"]["value"][0][0] = 0.3095027  # 31.0%, of five digits 30.9%
+
+        change_results(folder, change)
+        found = data_of(make(folder)[2])["models"][0]["measures"]["cross.null"]["value"][0][0]
+        assert found == 0.3095027
 
     def test_a_group_of_one_is_not_written_twice(self, tmp_path: Path):
         data = data_of(make(write_results(tmp_path, seeds=1))[2])

@@ -3,10 +3,11 @@
 import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.report.helpers import write_results
+from tests.report.helpers import edit_results, write_results
 
 from rela.report.results import load_results
 
@@ -66,6 +67,24 @@ def test_another_file(tmp_path: Path, content: str, message: str):
     (tmp_path / "results.json").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         load_results(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([[0.1, 0.2], [0.3]], "got lists of unequal length: not rectangular; "),
+        ([0.1, [0.2]], "got lists of unequal length: not rectangular; "),
+        ([["x", 0.2], [0.3, 0.4]], "got something else among them; "),
+        ([0.1, 0.2], r"expected the axes \('layer', 'head'\), got 1; "),
+    ],
+)
+def test_a_measure_that_does_not_fit(tmp_path: Path, value: Any, message: str):
+    def change(data: dict[str, Any]) -> None:
+        data["models"][1]["measures"]["cross.null"]["value"] = value
+
+    folder = edit_results(write_results(tmp_path), change)
+    with pytest.raises(ValueError, match=f"results.json: measure 'cross.null' of 'softmax': .*{message}"):
+        load_results(folder)
 
 
 def test_no_file(tmp_path: Path):

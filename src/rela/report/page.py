@@ -33,6 +33,7 @@ SCRIPTS: Final = (
     "state.js",
     "hover.js",
     "charts.js",
+    "labels.js",
     "bars.js",
     "facts.js",
     "overview.js",
@@ -49,7 +50,7 @@ SCRIPTS: Final = (
     "keyboard.js",
     "main.js",
 )
-_DIGITS: Final = 5
+_DIGITS: Final = 7  # as many as results.json has: with fewer, what is rounded again for people may end in another digit
 
 
 @dataclass(frozen=True)

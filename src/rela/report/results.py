@@ -106,6 +106,8 @@ def load_results(path: Path, *, remedy: str = "`rela analyze` makes one") -> Res
         models = [_entry(entry) for entry in data["models"]]
         groups = [_entry(entry) for entry in data["groups"]]
         facts = dict(data["data"])
+    except _MisfitError as error:
+        raise ValueError(f"{file}: {error}; {remedy}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
             f"{file}: expected data, models and groups, got an entry that does not fit: {error!r}"
@@ -113,24 +115,46 @@ def load_results(path: Path, *, remedy: str = "`rela analyze` makes one") -> Res
     return Results(facts, models, groups, _load_examples(file.parent / EXAMPLES_FILE))
 
 
+class _MisfitError(ValueError):
+    """A measure whose numbers do not fit; the message says which one it is, and of what."""
+
+
 def _entry(entry: dict[str, Any]) -> Entry:
-    measures = {name: _measure(found) for name, found in entry["measures"].items()}
+    measures = {name: _measure(found, f"{name!r} of {entry['name']!r}") for name, found in entry["measures"].items()}
     return Entry(entry["name"], measures, {key: value for key, value in entry.items() if key != "measures"})
 
 
-def _measure(found: dict[str, Any]) -> Measure:
-    value = np.array(found["value"] if "value" in found else found["mean"], dtype=np.float64)
+def _measure(found: dict[str, Any], name: str) -> Measure:
+    """``name`` says in errors which one it is."""
+    value = _numbers(found["value"] if "value" in found else found["mean"], name)
     spread = found.get("spread")
     axes = tuple(found["axes"])
     if value.ndim != len(axes):
-        raise ValueError(f"{found['signature']}: expected the axes {axes}, got {value.ndim}")
+        raise _MisfitError(f"measure {name}: expected the axes {axes}, got {value.ndim}")
     return Measure(
         found["signature"],
         axes,
         found.get("labels", {}),
         value,
-        None if spread is None else np.array(spread, dtype=np.float64),
+        None if spread is None else _numbers(spread, f"{name} (spread)"),
     )
+
+
+def _numbers(value: Any, name: str) -> Values:
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        got = "lists of unequal length: not rectangular" if _shape(value) is None else "something else among them"
+        raise _MisfitError(f"measure {name}: expected numbers, got {got}") from None
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """The lengths of nested lists from the outside in; None if those at one depth have different ones."""
+    if not isinstance(value, list):
+        return ()
+    shapes = {_shape(part) for part in cast("list[Any]", value)}
+    inner = next(iter(shapes), ())
+    return None if len(shapes) > 1 or inner is None else (len(cast("list[Any]", value)), *inner)
 
 
 def _load_examples(path: Path) -> Examples | None:

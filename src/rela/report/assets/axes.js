@@ -28,28 +28,21 @@ function pieceUnits(tokens) {
   }));
 }
 
+// The units of the measures between words: BOS, the words that have pieces, EOS. A piece of no word, such as a lone
+// blank, is in none of them.
 function wordUnits(tokens, words) {
-  const units = [];
-  let next = 0; // the first word that has no unit yet
-  const addWords = (end) => {
-    for (; next < end; next += 1) {
-      const places = tokens.flatMap((token, place) => (token.words.includes(next) ? [place] : []));
-      units.push({ text: words[next], kind: "word", words: [next], places, key: `w${next}` });
-    }
-  };
-  tokens.forEach((token, place) => {
-    if (token.kind === "eos") addWords(words.length);
-    if (token.words.length) addWords(Math.max(...token.words) + 1);
-    else units.push({
-      text: token.kind === "eos" ? "EOS" : token.text,
-      kind: token.kind,
-      words: [],
-      places: [place],
-      key: token.kind === "piece" ? `p${place}` : token.kind,
-    });
-  });
-  addWords(words.length);
-  return units;
+  const special = (kind) => tokens.flatMap((token, place) => (token.kind === kind ? [
+    { text: kind.toUpperCase(), kind, words: [], places: [place], key: kind },
+  ] : []));
+  const placesOf = (word) => tokens.flatMap((token, place) => (token.words.includes(word) ? [place] : []));
+  const ofWords = words.map((text, word) => ({
+    text,
+    kind: "word",
+    words: [word],
+    places: placesOf(word),
+    key: `w${word}`,
+  }));
+  return [...special("bos"), ...ofWords.filter((unit) => unit.places.length), ...special("eos")];
 }
 
 // Rows (queries) and columns (keys) of a kind of attention.

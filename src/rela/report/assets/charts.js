@@ -33,20 +33,6 @@ const across = (frame, value, name) => svg(
   { class: name, x1: FRAME.left, x2: FRAME.width - FRAME.right, y1: frame.y(value), y2: frame.y(value) },
 );
 
-// A value to compare with: a dashed line, with what it means at the end that is further from the points [x, y].
-function referenceLine(frame, { value, name }, points) {
-  const middle = (FRAME.left + FRAME.width - FRAME.right) / 2;
-  const gap = (isThere) => Math.min(
-    ...points.filter(([x]) => isThere(frame.x(x))).map(([, y]) => Math.abs(frame.y(y) - frame.y(value))),
-  );
-  const isLeft = gap((x) => x < middle) > gap((x) => x >= middle);
-  const [x, anchor] = isLeft ? [FRAME.left + 3, "start"] : [FRAME.width - FRAME.right, "end"];
-  return [
-    across(frame, value, "reference"),
-    svg("text", { class: "tick", x, y: frame.y(value) - 4, "text-anchor": anchor }, name),
-  ];
-}
-
 function axisY(frame, range, format) {
   return range.ticks.map((value) => [
     across(frame, value, "grid"),
@@ -54,13 +40,13 @@ function axisY(frame, range, format) {
   ]);
 }
 
-// Ticks with as many digits as it takes to tell them right.
+// Ticks with as many digits as it takes to tell them right, all with the same.
 function tickFormat({ ticks: found }, share) {
-  if (!share) return (value) => decimal(value);
-  const rest = (value, digits) => Math.abs(Number((100 * value).toFixed(digits)) - 100 * value);
+  const scale = share ? 100 : 1;
+  const rest = (value, digits) => Math.abs(Number((scale * value).toFixed(digits)) - scale * value);
   const isExact = (digits) => found.every((value) => rest(value, digits) < 1e-6);
   const digits = [0, 1, 2].find(isExact) ?? 3;
-  return (value) => percent(value, digits);
+  return (value) => (share ? percent(value, digits) : fixed(value, digits));
 }
 
 // What is counted along the axis, at its left end.
@@ -90,6 +76,7 @@ const mostOf = (share) => (share ? 1 : Infinity);
 function lineChart({ title, lines, labels, share = true, range = null, along = "layer", reference = null }) {
   range ??= rangeOf([...lines.flatMap(topsOf), reference?.value], { most: mostOf(share) });
   const frame = frameOf({ low: 0, high: Math.max(1, labels.length - 1) }, range);
+  const places = lines.flatMap(({ values }) => values.flatMap((value, place) => (isNumber(value) ? [[place, value]] : [])));
   const cursor = svg("line", { class: "cursor", y1: FRAME.top, y2: FRAME.height - FRAME.bottom, visibility: "hidden" });
   const drawn = lines.map((line) => {
     const points = line.values.map((value, place) => (isNumber(value) ? [frame.x(place), frame.y(value)] : null));
@@ -117,11 +104,7 @@ function lineChart({ title, lines, labels, share = true, range = null, along = "
       },
       label,
     ))),
-    reference && referenceLine(
-      frame,
-      reference,
-      lines.flatMap((line) => line.values.map((value, place) => [place, value]).filter(([, value]) => isNumber(value))),
-    ),
+    reference && referenceLine(frame, reference, referenceSpot(frame, reference, places)),
     axisName(along),
     cursor,
     drawn,
@@ -146,7 +129,7 @@ function lineChart({ title, lines, labels, share = true, range = null, along = "
   return picture;
 }
 
-const shown = (value, share) => (share ? percent(value) : decimal(value));
+const shown = (value, share) => (share ? percent(value) : fixed(value));
 
 function lineTable(title, lines, place, share) {
   const known = lines.filter((line) => isNumber(line.values[place]));
@@ -157,7 +140,7 @@ function lineTable(title, lines, place, share) {
       return el(
         "tr",
         {},
-        el("td", {}, legendLine(line.series, line.dashes), line.name),
+        el("td", {}, legendLine(line.series, line.dashes), breakable(line.name)),
         el("td", { class: "number" }, shown(line.values[place], share) + spread),
       );
     })),
@@ -171,7 +154,7 @@ function describeLines(title, lines, labels, share) {
 }
 
 function describePaths(title, paths) {
-  const values = (path) => path.points.map(([x, y, label]) => `layer ${label} ${percent(x)}, ${decimal(y)}`).join("; ");
+  const values = (path) => path.points.map(([x, y, label]) => `layer ${label} ${percent(x)}, ${fixed(y)}`).join("; ");
   return `${title}. ${paths.map((path) => `${path.name}: ${values(path)}`).join(". ")}`;
 }
 
@@ -181,6 +164,8 @@ function pathChart({ title, paths, nameX, nameY, reference }) {
   const rangeX = rangeOf(all.map(([x]) => x), { most: 1 });
   const rangeY = rangeOf([...all.map(([, y]) => y), 1], { least: reference.value, steps: 5 });
   const frame = frameOf(rangeX, rangeY);
+  const spot = referenceSpot(frame, reference, all);
+  const spots = labelSpots(frame, all, [spot.box, lineBox(frame, reference.value)]);
   const picture = svg(
     "svg",
     {
@@ -194,24 +179,26 @@ function pathChart({ title, paths, nameX, nameY, reference }) {
       { class: "tick", x: frame.x(value), y: FRAME.height - FRAME.bottom + 14, "text-anchor": "middle" },
       tickFormat(rangeX, true)(value),
     )),
-    referenceLine(frame, reference, all),
+    referenceLine(frame, reference, spot),
     paths.map((path) => {
       const line = svg(
         "path",
         { class: "line thin", d: linePath(path.points.map(([x, y]) => [frame.x(x), frame.y(y)])) },
       );
-      return [strokeOf(line, path.series), path.points.map(([x, y, label]) => {
+      return [strokeOf(line, path.series), path.points.map((point) => {
+        const [x, y, label] = point;
+        const at = spots.get(point);
         const dot = svg(
           "g",
           { class: "point" },
           markAt(path.series, frame.x(x), frame.y(y)),
-          svg("text", { class: "tick", x: frame.x(x) + 6, y: frame.y(y) - 5 }, label),
+          at && svg("text", { class: "tick", ...at }, label),
         );
         return withTooltip(
           dot,
           () => [
-            el("strong", {}, `${path.name}, layer ${label}`),
-            el("div", {}, `${nameX} ${percent(x)}, ${nameY} ${decimal(y)}`),
+            el("strong", {}, nameOf(path), `, layer ${label}`),
+            el("div", {}, `${nameX} ${percent(x)}, ${nameY} ${fixed(y)}`),
             signatureLine(path.signature),
           ],
         );

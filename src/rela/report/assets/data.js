@@ -26,8 +26,20 @@ const STATISTICS = {
     share: true,
     what: "alignment error rate: low is good. Row of a word: the one that has it as input",
   },
-  ablation: { name: "loss without it", share: false, what: "change in loss when the head is silenced, in nats" },
+  ablation: {
+    name: "loss added without it",
+    share: false,
+    what: "by how much the loss grows when the head is silenced, in nats for each target piece",
+  },
 };
+
+// How all numbers of a measure are written.
+const SHARES = /sparsity|\.null|sink|aer|precision|recall|\.f1|aol|aoh|distance/;
+function formatOf(measure) {
+  if (/\.(count|pairs)$/.test(measure)) return count;
+  if (/\.(ablation|variance)/.test(measure)) return (value) => fixed(value, 4);
+  return SHARES.test(measure) ? (value) => percent(value) : (value) => fixed(value);
+}
 
 const EXAMPLES = DATA.examples;
 const SENTENCES = EXAMPLES?.models.length ? EXAMPLES.sentences : [];

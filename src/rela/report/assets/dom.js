@@ -21,6 +21,18 @@ const svg = (tag, attributes, ...children) =>
 // A word of any script: it brings its own direction, and does not turn its neighbours around.
 const bdi = (text, attributes) => el("bdi", attributes, text);
 
+// A name, which may be long and without blanks: its lines end after commas, slashes and the like, and short parts between
+// them are kept whole.
+function breakable(text) {
+  const parts = text.match(/(?:\d,\d|[^,/_])+[,/_]*\s*|[,/_]+\s*/g) ?? [text];
+  return el(
+    "bdi",
+    { class: "name" },
+    parts.map((part, place) => [place > 0 && el("wbr"), part.length < 22 ? el("span", {}, part) : part]),
+  );
+}
+const nameOf = (entry) => breakable(entry.name);
+
 const tooltip = el("div", { class: "tooltip", role: "tooltip", hidden: true });
 
 function showTooltip(event, ...content) {

@@ -18,11 +18,11 @@ function labelsAlong(measure, axis, length) {
 }
 
 // All numbers as rows [label, label, ..., number], the last axis as columns.
-function measureTable(measure, share) {
+function measureTable(measure, format) {
   const cell = (value, spread) => el(
     "td",
     { class: "number" },
-    shown(value, share) + (isNumber(spread) ? ` ± ${shown(spread, share)}` : ""),
+    format(value) + (isNumber(spread) ? ` ± ${format(spread)}` : ""),
   );
   if (!measure.axes.length) return el(
     "table",
@@ -56,9 +56,6 @@ function measureTable(measure, share) {
   );
 }
 
-const SHARES = /sparsity|\.null|sink|aer|precision|recall|\.f1|aol|aoh|distance/;
-const isShare = (name) => SHARES.test(name) && !name.endsWith(".count");
-
 function fillExplorer(name) {
   const select = find("#explorer-measure");
   if (!select.options.length) select.append(...allMeasures().map((found) => el("option", { value: found }, found)));
@@ -73,9 +70,9 @@ function fillExplorer(name) {
     return el(
       "section",
       { class: "explored" },
-      el("h3", {}, bdi(entry.name)),
+      el("h3", {}, nameOf(entry)),
       signatureLine(measure.signature),
-      el("div", { class: "scroll" }, measureTable(measure, isShare(chosen))),
+      el("div", { class: "scroll" }, measureTable(measure, formatOf(chosen))),
     );
   }));
 }

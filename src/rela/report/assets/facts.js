@@ -37,18 +37,22 @@ const overHeads = (model, name) => mean((measureOf(model, name)?.value ?? []).fl
 const bestText = (best) => (best ? `${percent(best.aer)} (L${best.layer} H${best.head})` : NOTHING);
 
 const MODEL_COLUMNS = [
-  { name: "attention", text: (model) => attentionText(model) },
+  {
+    name: "attention",
+    text: (model) => attentionTexts(model).join(""),
+    lines: (model) => attentionTexts(model).map((text) => el("div", {}, text)),
+  },
   { name: "layers × heads", text: layerRange },
   { name: "parameters", text: (model) => count(model.parameters) },
   {
     name: "loss",
-    text: (model) => decimal(valueAt(measureOf(model, "loss"))),
+    text: (model) => fixed(valueAt(measureOf(model, "loss"))),
     how: (model) => measureOf(model, "loss")?.signature,
     what: "nats for each target piece",
   },
   {
     name: "cost",
-    text: (model) => (isNumber(model.cost?.ratio) ? `${decimal(model.cost.ratio)}×` : NOTHING),
+    text: (model) => (isNumber(model.cost?.ratio) ? `${fixed(model.cost.ratio, 2)}×` : NOTHING),
     how: (model) => model.cost?.signature,
     what: "time of the analysis, relative to forced decoding without it",
   },
@@ -64,19 +68,16 @@ const MODEL_COLUMNS = [
     how: (model) => measureOf(model, "cross.null")?.signature,
     what: "mean over layers and heads",
   },
-  {
-    name: "best AER, normal",
-    text: (model) => bestText(model.best?.normal),
-    how: (model) => measureOf(model, "cross.aer.normal.merged")?.signature,
-  },
-  {
-    name: "best AER, shifted",
-    text: (model) => bestText(model.best?.shifted),
-    how: (model) => measureOf(model, "cross.aer.shifted.merged")?.signature,
-  },
+  ...["normal", "shifted"].map((shift) => ({
+    name: `best AER, ${shift} (merged)`,
+    text: (model) => bestText(model.best?.[shift]),
+    how: (model) => measureOf(model, `cross.aer.${shift}.merged`)?.signature,
+    what: "of all heads by the rule merged: weights of pieces are merged into those of words, which are then linked. "
+      + "By the rule any, which links pieces, another head may be better",
+  })),
   {
     name: "AUC, shuffled targets",
-    text: (model) => decimal(valueAt(measureOf(model, "hallucinated.auc.mean"))),
+    text: (model) => fixed(valueAt(measureOf(model, "hallucinated.auc.mean"))),
     how: (model) => measureOf(model, "hallucinated.auc.mean")?.signature,
     what: "how well the null rate tells true pairs from shuffled ones; 0.5 is chance",
   },
@@ -87,11 +88,12 @@ const MODEL_COLUMNS = [
   },
 ];
 
-function attentionText(model) {
+// One, or one for each kind of attention if they differ.
+function attentionTexts(model) {
   const kinds = model.attentions ?? {};
   const names = [...new Set(Object.values(kinds))];
-  if (names.length > 1) return KINDS.map((kind) => `${kind} ${kinds[kind] ?? NOTHING}`).join(", ");
-  return names[0] ?? model.attention ?? NOTHING;
+  if (names.length > 1) return KINDS.map((kind) => `${kind} ${kinds[kind] ?? NOTHING}`);
+  return [names[0] ?? model.attention ?? NOTHING];
 }
 
 function renderModels() {
@@ -103,8 +105,8 @@ function renderModels() {
     columns.map((column) => el("th", { scope: "col", title: column.what ?? false }, column.name)),
   );
   const rows = MODELS.map((model) =>
-    el("tr", {}, el("th", { scope: "row" }, legendMark(model), bdi(model.name)), columns.map((column) => {
-      const cell = el("td", { class: "number" }, column.text(model));
+    el("tr", {}, el("th", { scope: "row", class: "named" }, legendMark(model), nameOf(model)), columns.map((column) => {
+      const cell = el("td", { class: "number" }, column.lines?.(model) ?? column.text(model));
       const how = column.how?.(model);
       return how ? withTooltip(cell, () => [column.what && el("div", {}, column.what), signatureLine(how)]) : cell;
     })));
@@ -115,7 +117,7 @@ function renderModels() {
 function notices() {
   if (!EXAMPLES) {
     const why = DATA.has_examples_file
-      ? "attention.npz has none, as after rela analyze --examples 0"
+      ? "attention.npz has none, as after rela analyze --examples 0, or where every pair has a side of over 128 pieces"
       : "attention.npz was not beside results.json";
     return [`There are no example sentences: ${why}.`];
   }
@@ -159,9 +161,9 @@ const isDense = (model) => (overHeads(model, "cross.sparsity") ?? 1) < 0.1;
 const FIRST_FINDINGS = 9;
 
 function findingItem(finding, go) {
-  const strength = el("span", { class: "strength", title: `strength ${decimal(finding.strength)}` });
+  const strength = el("span", { class: "strength", title: `strength ${fixed(finding.strength, 2)}` });
   strength.style.setProperty("--share", clamp(finding.strength ?? 0, 0, 1));
-  const who = el("span", { class: "who" }, legendMark(finding.model), bdi(finding.model.name));
+  const who = el("span", { class: "who" }, legendMark(finding.model), nameOf(finding.model));
   const text = el("span", {}, MODELS.length > 1 && who, bdi(finding.text));
   return el("li", {}, el("button", { type: "button", class: "finding", onclick: () => go(finding) }, strength, text));
 }

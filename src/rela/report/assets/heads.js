@@ -17,6 +17,15 @@ function fillOf(value, [low, high]) {
   return ramp[clamp(Math.round(share * 255), 0, 255)];
 }
 
+// Short, and all with the same decimals; a cell's own tooltip has more of them.
+function cellText(value, share, [low, high]) {
+  if (!isNumber(value)) return NOTHING;
+  if (share) return String(Math.round(100 * value));
+  const largest = Math.max(high, -low);
+  const text = value.toFixed(largest >= 100 ? 0 : largest >= 10 ? 1 : 2);
+  return Number(text) === 0 ? text.replace("-", "") : text;
+}
+
 function headCell(model, kind, layer, head, range) {
   const statistic = STATISTICS[state.colour];
   const measure = measureOf(model, `${kind}.${state.colour}`);
@@ -24,14 +33,14 @@ function headCell(model, kind, layer, head, range) {
   const colour = fillOf(value, range);
   const number = MODELS.indexOf(model);
   const name = `${model.name}, ${KIND_NAMES[kind]}, ${headName(layer, head)}`;
-  const text = !isNumber(value) ? NOTHING : statistic.share ? String(Math.round(100 * value)) : decimal(value, 2);
+  const told = formatOf(`${kind}.${state.colour}`)(value);
   const cell = el("button", {
     type: "button",
     class: "head-cell",
-    "aria-label": `${name}: ${statistic.name} ${shown(value, statistic.share)}`,
+    "aria-label": `${name}: ${statistic.name} ${told}`,
     "data-head": `${number}.${kind}.${layer}.${head}`,
     onclick: () => chooseHead(number, kind, layer, head),
-  }, text);
+  }, cellText(value, statistic.share, range));
   if (colour) {
     cell.style.backgroundColor = css(colour);
     cell.style.color = inkOn(colour);
@@ -40,7 +49,7 @@ function headCell(model, kind, layer, head, range) {
     cell,
     () => [
       el("strong", {}, name),
-      el("div", {}, `${statistic.name}: ${shown(value, statistic.share)}`),
+      el("div", {}, `${statistic.name}: ${told}`),
       signatureLine(measure?.signature),
     ],
   );
@@ -92,7 +101,7 @@ function renderGrids() {
   find("#heads").hidden = !available.length;
   find("#grids").replaceChildren(
     ...MODELS.map((model) => el("div", { class: "grid-row" },
-      el("h3", {}, legendMark(model), bdi(model.name)),
+      el("h3", {}, legendMark(model), nameOf(model)),
       el(
         "div",
         { class: "grid-kinds" },
@@ -144,9 +153,10 @@ function numbersOf() {
   const rows = Object.entries(STATISTICS).flatMap(([name, statistic]) => {
     const measures = sides.map((side) => measureOf(modelOf(side), `${state.kind}.${name}`));
     if (!measures.some(Boolean)) return [];
+    const format = formatOf(`${state.kind}.${name}`);
     return [el("tr", {}, el("th", { scope: "row", title: statistic.what }, statistic.name), sides.map((side, place) =>
       withTooltip(
-        el("td", { class: "number" }, shown(valueAt(measures[place], side.layer, side.head), statistic.share)),
+        el("td", { class: "number" }, format(valueAt(measures[place], side.layer, side.head))),
         () => [el("div", {}, statistic.what), signatureLine(measures[place]?.signature)],
       )))];
   });
@@ -214,7 +224,7 @@ function renderChosenHead() {
   if (!MODELS.length) return;
   const sides = shownSides();
   const title = sides.map((side) => [
-    el("span", { class: "who" }, sideMark(side), bdi(modelOf(side).name)),
+    el("span", { class: "who" }, sideMark(side), nameOf(modelOf(side))),
     ` ${headName(side.layer, side.head)}`,
   ]);
   find("#chosen").replaceChildren(

@@ -1,6 +1,7 @@
 // Words above and below (or left and right, when there are many), with a line for each weight of the head.
 
 const STRENGTHS = 24;
+const LETTER_SIZES = [14, 13, 12, 11, 10.5];
 
 class Links {
   constructor() {
@@ -34,14 +35,28 @@ class Links {
     };
     this.keys.replaceChildren(...matrix.cols.map((unit, place) => word(unit, place, "col")));
     this.queries.replaceChildren(...matrix.rows.map((unit, place) => word(unit, place, "row")));
-    const wide = (units) => units.reduce((sum, unit) => sum + textWidth(unit.text, 14) + 18, 0);
-    const across = Math.max(wide(matrix.rows), wide(matrix.cols)) < this.element.clientWidth * 1.5;
-    this.inner.className = `links-inner ${across ? "across" : "down"}`;
+    // What was drawn before must not count as content, or the box would never get smaller.
+    const canvases = [this.canvas, this.picked];
+    for (const canvas of canvases) canvas.hidden = true;
+    this.fit();
     this.canvas.setAttribute("aria-label", label);
     this.gold = state.gold === "on" && state.kind === "cross" ? goldBlocks(matrix, sentence) : [];
     this.place();
+    for (const canvas of canvases) canvas.hidden = false;
     this.drawLines(this.canvas, () => true);
     this.highlight();
+  }
+
+  // Words across, smaller if that makes them fit; down, if they would get too small to read.
+  fit() {
+    const isFitting = (letters) => {
+      this.inner.style.setProperty("--letters", `${letters}px`);
+      return this.element.scrollWidth <= this.element.clientWidth;
+    };
+    this.inner.className = "links-inner across";
+    if (LETTER_SIZES.some(isFitting)) return;
+    this.inner.className = "links-inner down";
+    this.inner.style.setProperty("--letters", `${LETTER_SIZES[0]}px`);
   }
 
   // Where lines begin and end: the inner edges of the words.

@@ -56,6 +56,13 @@ const legendMark = (model) => svg(
   markAt(seriesOfModel(model), 6, 6),
 );
 
+// A piece of a line of no model.
+const plainLine = (dashes) => svg(
+  "svg",
+  { viewBox: "0 0 24 12", class: "plain-line", "aria-hidden": "true" },
+  svg("path", { d: "M0 6H24", "stroke-dasharray": dashes.map((length) => length * LINE_WIDTH).join(" ") }),
+);
+
 // The mark on a piece of its line.
 const legendLine = (series, dashes) => svg(
   "svg",

@@ -7,12 +7,21 @@ const percent = (value, digits = 1) => (isNumber(value) ? `${(100 * value).toFix
 const count = (value) => (isNumber(value) ? value.toLocaleString("en") : NOTHING);
 const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 
+// With so many digits that count: for numbers that stand alone, such as weights.
 function decimal(value, digits = 3) {
   if (!isNumber(value)) return NOTHING;
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (size >= 1e5 || size < 1e-3) return value.toExponential(Math.max(0, digits - 2));
-  return String(Number(value.toPrecision(digits)));
+  return size >= 10 ** digits ? value.toFixed(0) : value.toPrecision(digits);
+}
+
+// With so many decimals, as all numbers of a measure have them: they stand below each other. What would look like zero
+// and is not has a power of ten instead.
+function fixed(value, digits = 3) {
+  if (!isNumber(value)) return NOTHING;
+  const text = value.toFixed(digits);
+  return value !== 0 && Number(text) === 0 ? value.toExponential(1) : text;
 }
 
 const mean = (values) => {

@@ -41,6 +41,14 @@ function chartBox(title, note, measure, picture) {
     picture);
 }
 
+// Where dashes do not mean the model, as they do in the legend.
+const lineNote = (solid, dashed) => [
+  el("span", { class: "whole" }, plainLine(SOLID), `${solid},`),
+  " ",
+  el("span", { class: "whole" }, plainLine(DASHED), `${dashed};`),
+  " models by colour and mark",
+];
+
 function layerChart(title, note, parts, options = {}) {
   const lines = parts.flatMap(({ name, ...how }) => linesOf(name, how));
   if (!lines.length) return null;
@@ -92,9 +100,12 @@ function methodTable() {
   };
   const row = (method, place) =>
     el("tr", {}, el("th", { scope: "row" }, method), entries.map((entry) => cell(entry, place)));
-  const head = el("tr", {}, el("th", {}), entries.map((entry) => el("th", { scope: "col" }, bdi(entry.name))));
+  const head = el("tr", {}, el("th", {}), entries.map((entry) => el("th", { scope: "col", class: "named" }, nameOf(entry))));
   const table = el("table", { class: "plain" }, el("thead", {}, head), el("tbody", {}, methods.map(row)));
-  return chartBox("Both directions together", "AER by method", "symmetrised.aer", table);
+  const box = el("div", { class: "scroll" }, table);
+  const made = chartBox("Both directions together", "AER by method", "symmetrised.aer", box);
+  made.classList.add("wide");
+  return made;
 }
 
 function speedChart() {
@@ -129,7 +140,7 @@ function renderOverview() {
     kindRow("Diversity", "diversity", "nats", { share: false }),
     layerChart(
       "Null rate, cross",
-      "dashed: shuffled",
+      lineNote("true pairs", "shuffled"),
       [
         { name: "hallucinated.null.real", dashes: SOLID },
         { name: "hallucinated.null.shuffled", dashes: DASHED, suffix: ", shuffled" },
@@ -138,19 +149,19 @@ function renderOverview() {
     aucChart(),
     layerChart(
       "AER by layer",
-      "dashed: shifted",
+      lineNote("normal", "shifted"),
       [
         { name: "cross.aer.normal.merged.layer_attention", dashes: SOLID },
         { name: "cross.aer.shifted.merged.layer_attention", dashes: DASHED, suffix: ", shifted" },
       ],
     ),
-    methodTable(),
     speedChart(),
+    methodTable(),
   ].flat().filter(Boolean);
   find("#charts").replaceChildren(...charts);
   find("#legend").replaceChildren(...ENTRIES.map((entry) => {
     const seeds = entry.models?.length > 1 ? `, ${entry.models.length} seeds ± deviation` : "";
-    return el("li", {}, legendLine(seriesOf(entry)), bdi(entry.name), el("span", { class: "quiet" }, seeds));
+    return el("li", {}, legendLine(seriesOf(entry)), nameOf(entry), el("span", { class: "quiet" }, seeds));
   }));
   const lacking = [
     ["alignment error rates (no gold links)", "cross.aer.normal.merged"],

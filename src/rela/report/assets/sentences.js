@@ -111,11 +111,38 @@ function markSentence() {
     "aria-current",
     String(Number(item.dataset.id) === state.sentence),
   );
+  Object.assign(following, { isOn: true, isFar: false });
+  revealSentence(4);
+}
+
+// The list follows the current sentence until one scrolls it oneself. `isFar`: the row was out of sight.
+const following = { isOn: false, isFar: false };
+
+// Scrolls the list, not the page: just enough if a part of the row is seen, or else with other rows above it. Rows out of
+// sight have heights that are only estimated until they are drawn, so it looks again in the next frames, and whenever some
+// are drawn.
+function revealSentence(frames = 0) {
+  if (!following.isOn) return;
   const list = find("#sentence-list");
-  const current = find('.sentence[aria-current="true"]');
-  if (!current) return;
-  const [top, bottom] = [current.offsetTop, current.offsetTop + current.offsetHeight];
-  if (top < list.scrollTop || bottom > list.scrollTop + list.clientHeight) list.scrollTop = top - list.clientHeight / 3;
+  const row = find('.sentence[aria-current="true"]')?.closest("li");
+  if (!row) return;
+  const top = list.getBoundingClientRect().top + list.clientTop;
+  const box = row.getBoundingClientRect();
+  const [above, below] = [box.top - top, box.bottom - top - list.clientHeight];
+  following.isFar ||= above <= -box.height || below >= box.height;
+  if (following.isFar) list.scrollTop += above - Math.max(0, list.clientHeight - box.height) / 3;
+  else if (above < 0) list.scrollTop += above;
+  else if (below > 0) list.scrollTop += Math.min(above, below);
+  if (frames) requestAnimationFrame(() => revealSentence(frames - 1));
+}
+
+function followSentence() {
+  const list = find("#sentence-list");
+  const letGo = () => { following.isOn = false; };
+  for (const event of ["wheel", "touchmove", "pointerdown", "keydown"]) {
+    list.addEventListener(event, letGo, { passive: true });
+  }
+  list.addEventListener("contentvisibilityautostatechange", () => revealSentence());
 }
 
 function stepSentence(by) {
@@ -132,6 +159,7 @@ function goToCarried(model) {
 }
 
 function setUpSentences() {
+  followSentence();
   const hasRates = SENTENCES.some((sentence) => sentence.models.some((model) => isNumber(model.aer)));
   const available = Object.entries(SORTS).filter(([name]) => name !== "aer" || hasRates);
   find("#sort").replaceChildren(...available.map(([name, text]) => el("option", { value: name }, text)));

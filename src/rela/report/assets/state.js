@@ -84,7 +84,7 @@ const KEPT = ["kind", "level", "shift", "view", "scale", "gold", "zoom", "sort",
 function hashOf() {
   const side = ({ model, layer, head }) => `${model}.${layer + 1}.${head}`;
   const parts = [["s", state.sentence], ["a", side(state.sides[0])]];
-  if (state.compare) parts.push(["b", side(state.sides[1])]);
+  if (state.compare) parts.push(["b", side(state.sides[1])], ["active", "ab"[state.active]]);
   for (const name of KEPT) parts.push([name, state[name]]);
   if (state.search) parts.push(["search", state.search]);
   return `#${new URLSearchParams(parts)}`;
@@ -106,6 +106,10 @@ function readHash() {
     const found = /^(\d+)\.(\d+)\.(\d+)$/.exec(parts.get("ab"[place]) ?? "");
     return found ? { model: Number(found[1]), layer: Number(found[2]) - 1, head: Number(found[3]) } : side;
   });
-  if (parts.has("a")) Object.assign(patch, { sides, compare: parts.has("b") });
+  if (parts.has("a")) Object.assign(patch, {
+    sides,
+    compare: parts.has("b"),
+    active: parts.has("b") && parts.get("active") === "b" ? 1 : 0,
+  });
   return patch;
 }

@@ -26,7 +26,7 @@ function renderText() {
   const facts = factsOf(modelOf(activeSide()), sentence);
   const chips = [
     sentence.role && sentence.role !== "pair" ? sentence.role : null,
-    isNumber(facts?.loss) && `loss ${decimal(facts.loss)}`,
+    isNumber(facts?.loss) && `loss ${fixed(facts.loss)}`,
     isNumber(facts?.null?.[state.kind]) && `null ${percent(facts.null[state.kind])}`,
     isNumber(facts?.aer) && `best head's AER ${percent(facts.aer)}`,
   ].filter(Boolean);

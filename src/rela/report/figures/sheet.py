@@ -16,7 +16,9 @@ from rela.report.figures.style import FAINT, INK, WIDE, text_inches
 
 _LARGEST: Final = 0.2
 _GAP: Final = 0.22  # between panels: there is the mark of a null row
+_APART: Final = 0.14  # between titles
 _TITLE: Final = 0.22
+_TITLE_SIZE: Final = 8.5
 _LINE: Final = 0.125
 _KEY: Final = 0.34
 _TALL: Final = 6.5  # inches of a page that a figure may fill
@@ -42,10 +44,14 @@ def draw_sheet(panels: Sequence[Panel], *, least: float, columns: int | None = N
     size = min(8.0, cell * 72 * 0.82)
     rows = [panels[start : start + num_columns] for start in range(0, len(panels), num_columns)]
     margin = _label_inches([label for row in rows for label in row[0].grid.rows], size)
-    widths = [max(row[place].grid.weights.shape[1] for row in rows if place < len(row)) for place in range(num_columns)]
-    lefts = [margin + sum(widths[:place]) * cell + place * _gap(rows, size) for place in range(num_columns)]
+    in_columns = [[row[place] for row in rows if place < len(row)] for place in range(num_columns)]
+    grids = [max(panel.grid.weights.shape[1] for panel in column) * cell for column in in_columns]
+    titles = [max(_title_inches(panel) for panel in column) for column in in_columns]
+    gap = _gap(rows, size)
+    steps = [max(grid + gap, title + _APART) for grid, title in zip(grids, titles, strict=True)]
+    lefts = [margin + sum(steps[:place]) for place in range(num_columns)]
     parts = key_parts(panel.grid for panel in panels)
-    taken = lefts[-1] + widths[-1] * cell + 0.16
+    taken = lefts[-1] + max(grids[-1] + 0.2, titles[-1] + 0.04)
     width = max(taken, key_inches(parts) + 0.1)
     lefts = [left + (width - taken) / 2 for left in lefts]
     heads = [_head(row, rows[place - 1] if place else None, cell, size) for place, row in enumerate(rows)]
@@ -66,7 +72,9 @@ def draw_sheet(panels: Sequence[Panel], *, least: float, columns: int | None = N
             base = top + head - _TITLE  # the titles of a row are at one height, whatever stands under them
             text = "\n".join(_wrapped(panel, cell))
             x = lefts[place] / width
-            figure.text(x, (base + 0.03) / height, panel.title, fontsize=8.5, fontweight="bold", va="bottom", color=INK)
+            figure.text(
+                x, (base + 0.03) / height, panel.title, fontsize=_TITLE_SIZE, fontweight="bold", va="bottom", color=INK
+            )
             figure.text(x, base / height, text, fontsize=7, va="top", linespacing=1.15, color=FAINT)
         top -= tall + 0.14
     draw_key(figure, parts)
@@ -84,7 +92,8 @@ def _printed_cell(panels: Sequence[Panel], columns: int, least: float) -> float:
     cell = max(least, min(_LARGEST, _cell(panels, columns)))
     rows = math.ceil(len(panels) / columns)
     high, wide = (max(panel.grid.weights.shape[axis] for panel in panels) for axis in (0, 1))
-    scale = min(1, WIDE / (columns * (wide * cell + _GAP) + 0.9), _TALL / (rows * (high * cell + 0.4) + 0.6))
+    step = max(wide * cell + _GAP, max(_title_inches(panel) for panel in panels) + _APART)
+    scale = min(1, WIDE / (columns * step + 0.9), _TALL / (rows * (high * cell + 0.4) + 0.6))
     return cell * scale * (1 if len(panels) % columns == 0 else 0.8)
 
 
@@ -113,6 +122,10 @@ def _head(row: Sequence[Panel], above: Sequence[Panel] | None, cell: float, size
 def _wrapped(panel: Panel, cell: float) -> list[str]:
     letters = max(16, int((panel.grid.weights.shape[1] * cell + 0.1) / 0.057))
     return textwrap.wrap(panel.text, letters)
+
+
+def _title_inches(panel: Panel) -> float:
+    return text_inches(panel.title, _TITLE_SIZE)
 
 
 def _label_inches(labels: Sequence[str], size: float) -> float:
