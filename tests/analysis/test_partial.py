@@ -43,7 +43,10 @@ def test_what_is_damaged_is_measured_anew(tmp_path: Path):
         assert partial.state(0) is None
     with pytest.warns(UserWarning, match=r"0\.json is damaged .* this model is measured anew"):
         assert partial.entry(0) is None
-    assert (partial.state(0), partial.entry(0)) == (None, None)  # gone, and nothing to say
+    partial.keep_state(0, {"x": np.arange(2)})
+    partial.keep_entry(0, {"name": "rela-g"})
+    assert (partial.state(0) or {}).keys() == {"x"}
+    assert partial.entry(0) == {"name": "rela-g"}
 
 
 def test_another_recipe_begins_anew(tmp_path: Path):

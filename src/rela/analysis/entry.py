@@ -83,6 +83,7 @@ def describe_model(
         "skipped": reading.skipped,
         "cost": {
             "ratio": None if ratio is None else round(ratio, 3),
+            "batches": len(measuring.cost.plain),
             "signature": signatures.of("cost", f"batches:{len(measuring.cost.plain)}", "against:forced-forward"),
         },
         "best": None if measuring.errors is None else best_heads(measuring.errors),

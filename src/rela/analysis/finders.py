@@ -237,8 +237,8 @@ def diversity(measures: Measures, others: Mapping[str, Measures]) -> Iterator[Fi
     for kind in KINDS:
         name = f"{kind}.diversity.mean"
         own = _get(measures, name)
-        theirs = {other: float(value) for other, found in others.items() if (value := _get(found, name)) is not None}
-        theirs = {other: value for other, value in theirs.items() if value > _NO_DIVERSITY}
+        found = {other: _get(of_other, name) for other, of_other in others.items()}
+        theirs = {other: float(value) for other, value in found.items() if value is not None and value > _NO_DIVERSITY}
         if own is None or not theirs or float(own) <= max(theirs.values()):
             continue
         next_best = max(theirs, key=theirs.__getitem__)

@@ -28,7 +28,6 @@ _TIMED_EVERY: Final = 50
 _TIMED_AT_MOST: Final = 1000
 """Batches that are also run without the probe, before and after, to know what it costs: the first few, then one now and
 then."""
-_TIMED_AT_LEAST: Final = 4  # of fewer, the short rest of a text would be much of it, where what is fixed weighs most
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -43,9 +42,7 @@ class Cost:
     @property
     def ratio(self) -> float | None:
         """The median over batches; None if there were too few to tell."""
-        if len(self.plain) < _TIMED_AT_LEAST:
-            return None
-        return float(np.median(np.divide(self.probed, self.plain)))
+        return float(np.median(np.divide(self.probed, self.plain))) if self.plain else None
 
 
 class Measuring:

@@ -6,7 +6,6 @@ import io
 import json
 import shutil
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -86,7 +85,7 @@ class Partial:
         try:
             with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        except (ValueError, EOFError, zipfile.BadZipFile) as error:
             return _damaged(path, error)
 
     def keep_state(self, model: int, state: dict[str, NDArray[Any]]) -> None:
@@ -107,7 +106,6 @@ class Partial:
 def _damaged(path: Path, error: Exception) -> None:
     """What was kept of a model cannot be read: it is measured anew."""
     warn(f"{path} is damaged ({error}); this model is measured anew")
-    path.unlink()
 
 
 def drop_what_is_empty(out: Path, *, is_new: bool) -> None:

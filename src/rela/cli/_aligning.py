@@ -258,7 +258,7 @@ def _matrix_line(line: int, source: list[str], target: list[str], weights: Any) 
 
 
 def _say(job: Job, report: ReadReport, cut: list[int]) -> None:
-    for line in report.lines(but=("too-long",))[1:]:  # lines of too many characters have too many pieces too
+    for line in report.lines()[1:]:
         warn(line)
     if cut:
         warn(

@@ -57,7 +57,7 @@ def main() -> None:
 def _answer_while_loading() -> None:
     """Ctrl-C while torch is loaded ends the process at once: the exception would meet C++ code that aborts on it.
 
-    Nothing of the user's has begun by then.
+    Commands load it before they begin their work.
     """
 
     def answer(number: int, frame: Any) -> None:

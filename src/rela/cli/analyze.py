@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _TAGGERS = ("hanta",)
 _SHOWN = 3
 _FEW_PAIRS = 30
+_FEW_BATCHES = 4  # of fewer, the short rest of a text is much of it
 
 
 def analyze(
@@ -178,8 +179,10 @@ def _tagger(model: Path) -> "Tagger":
 def _say(results: dict[str, Any], out: Path, page: Path, console: "Console") -> None:
     """What came out, in a few lines."""
     for entry in results["models"]:
-        ratio = entry["cost"]["ratio"]
+        ratio, batches = entry["cost"]["ratio"], entry["cost"]["batches"]
         cost = "too few batches to tell the cost" if ratio is None else f"{ratio:.2f}x the time of a plain forward pass"
+        if 0 < batches < _FEW_BATCHES:
+            cost += f" (by {'one batch' if batches == 1 else f'{batches} batches'}: a text this short costs more)"
         pairs = "1 pair" if entry["pairs"] == 1 else f"{entry['pairs']:,} pairs"
         if entry["pairs"] < _FEW_PAIRS:
             pairs += " (so few that what stands out may be chance)"
