@@ -130,29 +130,35 @@ def test_a_watched_model_can_be_copied() -> None:
     assert len(penalty._places) == 1  # pyright: ignore[reportPrivateUsage] (the twin is not watched)
 
 
+def _write_source(folder: Path, number: int) -> Path:
+    source = folder / "seven.c"
+    source.write_text(f"int seven(void) {{ return {number}; }}\n")
+    return source
+
+
 @pytest.mark.skipif(find_compiler() is None, reason="no C compiler on this machine")
 def test_a_broken_library_in_the_cache_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RELA_CACHE", str(tmp_path))
+    monkeypatch.setenv("RELA_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("CC", raising=False)
-    assert build.load.__wrapped__().library is not None
-    (built,) = (tmp_path / "kernels").iterdir()
+    source = _write_source(tmp_path, 7)
+    assert build.load.__wrapped__(source).library is not None
+    (built,) = (tmp_path / "cache" / "kernels").iterdir()
     built.unlink()  # it is mapped: never write into it
     built.write_bytes(b"junk")
-    assert build.load.__wrapped__().library is not None
+    assert build.load.__wrapped__(source).library is not None
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="no C compiler on this machine")
 def test_another_source_is_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RELA_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("CC", raising=False)
-    source = tmp_path / "seven.c"
-    source.write_text("int seven(void) { return 7; }\n")
+    source = _write_source(tmp_path, 7)
     library = build.load.__wrapped__(source).library
     assert library is not None
     assert library.seven() == 7
     (built,) = (tmp_path / "cache" / "kernels").iterdir()
     assert built.name.startswith("seven-")
-    source.write_text("int seven(void) { return 8; }\n")  # another text is another library, too
+    _write_source(tmp_path, 8)  # another text is another library, too
     changed = build.load.__wrapped__(source).library
     assert changed is not None
     assert changed.seven() == 8
@@ -160,7 +166,7 @@ def test_another_source_is_another_library(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_compiler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler -m64")
-    built = build.load.__wrapped__()
+    built = build.load_operators.__wrapped__()
     assert built.library is None
     assert "CC=no-such-compiler -m64" in built.reason
 
@@ -175,7 +181,7 @@ def test_nothing_is_left_behind_where_the_cache_cannot_be_written(
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    built = build.load.__wrapped__()
+    built = build.load.__wrapped__(_write_source(tmp_path, 7))
     assert built.library is not None, built.reason
     assert list(scratch.iterdir()) == []
 

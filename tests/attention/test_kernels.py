@@ -25,7 +25,7 @@ import rela
 from rela._machine import find_compiler
 from rela.attention import kernels
 from rela.attention.functional import attend, gated_rms_norm, relu_attention, rms_norm
-from rela.attention.kernels import build
+from rela.attention.kernels import build, native
 from rela.attention.kernels.blocked import BlockedKernel
 from rela.attention.kernels.native import MAX_HEAD_DIM, NativeKernel
 from rela.attention.kernels.rms import LONGEST_ROW
@@ -85,7 +85,8 @@ def test_the_choice_follows_the_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(d=MAX_HEAD_DIM) is NativeKernel
     assert chosen(d=MAX_HEAD_DIM + 1) is BlockedKernel
     assert chosen(torch.float64) is BlockedKernel
-    assert chosen(torch.bfloat16) is type(None)  # comes here as float32 already
+    assert chosen(torch.bfloat16) is NativeKernel
+    assert chosen(torch.float16) is type(None)  # comes here as float32 already
     assert chosen(batch=()) is type(None)
     monkeypatch.setenv("RELA_KERNEL", "blocked")
     assert chosen() is BlockedKernel
@@ -97,12 +98,12 @@ def test_the_choice_follows_the_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_forced_kernel_is_the_one_that_runs(name: str) -> None:
     inputs = make_inputs(dtype=torch.float32)
     kind = {"blocked": BlockedKernel, "native": NativeKernel}[name]
-    with kernel(name), mock.patch.object(kind, "forward", autospec=True, side_effect=kind.forward) as forward:
-        relu_attention(*inputs)
-        assert forward.call_count == 1
-    with kernel("naive"), mock.patch.object(kind, "forward", autospec=True, side_effect=kind.forward) as forward:
-        relu_attention(*inputs)
-        assert forward.call_count == 0
+    with kernel(name), mock.patch.object(kind, "attend", autospec=True, side_effect=kind.attend) as attended:
+        attend(*inputs, RELU, Mask())
+        assert attended.call_count == 1
+    with kernel("naive"), mock.patch.object(kind, "attend", autospec=True, side_effect=kind.attend) as attended:
+        attend(*inputs, RELU, Mask())
+        assert attended.call_count == 0
 
 
 @pytest.mark.parametrize("name", ["fast", "Blocked", "triton"])
@@ -137,10 +138,11 @@ def test_one_kernel_is_described_as_chosen(name: str) -> None:
 @pytest.fixture
 def _fresh_build() -> Iterator[None]:
     """What was built and said before is forgotten, and what the test builds too."""
-    for function in (build.load, build.notice):
+    cached = (build.load, build.load_operators, build.notice, native.load)
+    for function in cached:
         function.cache_clear()
     yield
-    for function in (build.load, build.notice):
+    for function in cached:
         function.cache_clear()
 
 
@@ -161,11 +163,11 @@ def test_without_a_compiler_the_blocked_kernel_runs_and_says_so_once() -> None:
 @needs_compiler
 @pytest.mark.usefixtures("_fresh_build")
 def test_a_compiler_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = tmp_path / "native.c"
-    source.write_text("this is not C\n")
+    source = tmp_path / "native.cpp"
+    source.write_text("this is not C++\n")
     monkeypatch.setenv("RELA_CACHE", str(tmp_path))
-    monkeypatch.setattr(build, "_SOURCE", source)
-    built = build.load()
+    monkeypatch.setattr(build, "_OPERATORS", source)
+    built = native.load()
     assert built.library is None
     assert "failed" in built.reason
     assert "error" in built.reason
@@ -174,17 +176,26 @@ def test_a_compiler_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.M
     assert not list(tmp_path.glob("kernels/*"))
 
 
+@pytest.mark.usefixtures("_fresh_build")
+def test_a_torch_without_headers_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__file__", str(tmp_path / "__init__.py"))
+    assert "without its C++ headers" in native.load().reason
+
+
 @needs_compiler
-@pytest.mark.slow  # it compiles
 @pytest.mark.usefixtures("_fresh_build")
 def test_what_was_compiled_is_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RELA_CACHE", str(tmp_path))
-    assert build.load().library is not None
-    (library,) = tmp_path.glob("kernels/*")
-    written = library.stat().st_mtime_ns
+    monkeypatch.setenv("RELA_CACHE", str(tmp_path / "cache"))
+    source = tmp_path / "one.c"
+    source.write_text("int one(void) { return 1; }\n")
+    library = build.load(source).library
+    assert library is not None
+    assert library.one() == 1
+    (file,) = tmp_path.glob("cache/kernels/*")
+    written = file.stat().st_mtime_ns
     build.load.cache_clear()
-    assert build.load().library is not None
-    assert [path.stat().st_mtime_ns for path in tmp_path.glob("kernels/*")] == [written]
+    assert build.load(source).library is not None
+    assert [path.stat().st_mtime_ns for path in tmp_path.glob("cache/kernels/*")] == [written]
 
 
 # ---------------------------------------------------------------------- outputs and gradients

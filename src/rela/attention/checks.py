@@ -36,7 +36,7 @@ def checked_mask(
 def by_head(name: str, number: float | Tensor, query: Tensor) -> float | Tensor:
     """A number for all heads, or a tensor ``[H]`` with one for each, made to broadcast against the scores."""
     if not isinstance(number, Tensor):
-        is_number = isinstance(number, numbers.Real)  # pyright: ignore[reportUnnecessaryIsInstance]
+        is_number = type(number) is float or isinstance(number, numbers.Real)  # pyright: ignore[reportUnnecessaryIsInstance]
         if not is_number or not -math.inf < number < math.inf:  # in words that torch.compile follows
             raise ValueError(f"{name}: expected a finite number, or a tensor with one for each head; got {number!r}")
         return number
@@ -66,7 +66,8 @@ def check_device(name: str, tensor: Tensor, query: Tensor) -> None:
 
 def check_probability(name: str, value: object) -> None:
     """Refuse what is no number between 0 and 1."""
-    if not isinstance(value, numbers.Real) or not 0.0 <= float(value) <= 1.0:
+    is_number = type(value) is float or isinstance(value, numbers.Real)  # the first is much faster
+    if not is_number or not 0.0 <= float(value) <= 1.0:  # pyright: ignore[reportArgumentType]
         raise ValueError(f"{name}: expected a probability between 0 and 1, got {value!r}")
 
 
@@ -216,6 +217,8 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -
         _check_heads("value", query.shape[-3], value.shape[-3], enable_gqa, shapes)
         if query.shape[-3] == 1:
             _check_heads("value", key.shape[-3], value.shape[-3], False, shapes)
+    if query.shape[:-3] == key.shape[:-3] == value.shape[:-3]:
+        return
     try:
         torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
     except RuntimeError:
@@ -240,12 +243,11 @@ def _check_heads(name: str, num_heads: int, num_others: int, enable_gqa: bool, s
 def _batch_shape(query: Tensor, key: Tensor) -> tuple[int, ...]:
     if query.dim() < 3:
         return ()
-    batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3])
+    same = query.shape[:-3] == key.shape[:-3]
+    batch = query.shape[:-3] if same else torch.broadcast_shapes(query.shape[:-3], key.shape[:-3])
     return (*batch, query.shape[-3] if query.shape[-3] != 1 else key.shape[-3])
 
 
 def _broadcasts(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:
-    try:
-        return torch.broadcast_shapes(shape, full) == torch.Size(full)
-    except RuntimeError:
-        return False
+    ends = zip(reversed(shape), reversed(full), strict=False)
+    return len(shape) <= len(full) and all(size in (1, whole) for size, whole in ends)

@@ -73,6 +73,11 @@ def relu_attention(
     Without a norm behind it this is the paper's row 4, whose training loss did not decrease: use
     :func:`rela_attention`, or put a :class:`rela.GatedRMSNorm` over the concatenated heads yourself.
     """
+    plain_numbers = type(dropout_p) is float and (scale is None or type(scale) is float) and length_power == 0
+    if plain_numbers and isinstance(threshold, float) and (is_causal is False or is_causal is True):
+        quick = kernels.quick_relu_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, threshold)
+        if quick is not None:
+            return quick
     return attention(
         query,
         key,
@@ -232,16 +237,18 @@ def attend(
     scale = spec.scale if spec.scale is not None else 1.0 / math.sqrt(max(query.shape[-1], 1))
     threshold, alpha = by_head("threshold", threshold, query), by_head("alpha", alpha, query)
     with without_autocast(query.device):
-        query, key, value = (at_least_float32(t) for t in (query, key, value))
-        key, value = (_repeat_heads(t, query) for t in (key, value))
-        if mask.bias is not None:
-            mask = mask._replace(bias=mask.bias.to(query.dtype))
         only_output = not need_weights and not need_scores
         may_show = not need_scores and not torch.is_grad_enabled()  # a kernel may show the weights it had, by the way
         fits = spec.map == "relu" and (only_output or may_show)
         kernel = _relu_kernel(query, key, value, mask, threshold) if fits else None
+        if kernel is None:  # another may take them once they are wide, and of one number of heads
+            query, key, value = (at_least_float32(t) for t in (query, key, value))
+            key, value = (_repeat_heads(t, query) for t in (key, value))
+            kernel = _relu_kernel(query, key, value, mask, threshold) if fits else None
         if kernel is not None and need_weights and not kernel.gives_weights:
             kernel = None
+        if mask.bias is not None:
+            mask = mask._replace(bias=at_least_float32(mask.bias) if kernel else mask.bias.to(query.dtype))
         if shifts is not None and (kernel is None or not kernel.takes_shifts):
             query, key, value = (t + shift.unsqueeze(1) for t, shift in zip((query, key, value), shifts, strict=True))
             shifts = None
@@ -331,8 +338,10 @@ def _relu_kernel(
     query: Tensor, key: Tensor, value: Tensor, mask: Mask, threshold: float | Tensor
 ) -> kernels.Kernel | None:
     """A kernel that takes this call; None: the plain formulas do."""
+    if query.dim() != 4:
+        return None
     learned_bias = mask.bias is not None and mask.bias.requires_grad and torch.is_grad_enabled()
-    same_batch = query.shape[:2] == key.shape[:2] == value.shape[:2]
+    same_batch = query.shape[0] == key.shape[0] and key.shape[:2] == value.shape[:2]
     by_head = not isinstance(threshold, Tensor) or threshold.shape == (query.shape[1], 1, 1)
     if learned_bias or not same_batch or not by_head:
         return None

@@ -27,7 +27,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, inplace: bool = Fa
     wide = _checked(x, eps, weight, inplace=inplace)
     kernel = kernels.norm_kernel(wide, weight)
     if kernel is not None:
-        return kernels.rms_norm(kernel, wide, weight, None, eps, formula=_rms_norm, inplace=inplace).to(x.dtype)
+        return kernel.norm(wide, weight, None, eps, formula=_rms_norm, inplace=inplace).to(x.dtype)
     return _rms_norm(wide, weight, None, eps).to(x.dtype)
 
 
@@ -39,7 +39,7 @@ def gated_rms_norm(x: Tensor, weight: Tensor, gate: Tensor, eps: float = 1e-6, *
     wide = _checked(x, eps, weight, gate, inplace=inplace)
     kernel = kernels.norm_kernel(wide, weight, gate)
     if kernel is not None:
-        return kernels.rms_norm(kernel, wide, weight, gate, eps, formula=_rms_norm, inplace=inplace).to(x.dtype)
+        return kernel.norm(wide, weight, gate, eps, formula=_rms_norm, inplace=inplace).to(x.dtype)
     return _rms_norm(wide, weight, gate, eps).to(x.dtype)
 
 

@@ -25,14 +25,12 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
-        kernel = kernels.dropout_kernel(x)
-        return F.dropout(x, self.p) if kernel is None else kernels.dropout_add(kernel, None, x, self.p)
+        return kernels.dropout_add(None, x, self.p) if kernels.dropout_fits(x) else F.dropout(x, self.p)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """``x + dropout(y)``."""
         if not self.training or self.p == 0:
             return x + y
-        kernel = kernels.dropout_kernel(x, y)
-        if kernel is None or x.shape != y.shape:
-            return x + F.dropout(y, self.p)
-        return kernels.dropout_add(kernel, x, y, self.p)
+        if x.shape == y.shape and kernels.dropout_fits(x, y):
+            return kernels.dropout_add(x, y, self.p)
+        return x + F.dropout(y, self.p)

@@ -3,15 +3,15 @@
 Every kernel here equals the plain formula in outputs and gradients; the tests hold it to that.
 """
 
-from rela.attention.kernels.dropout import dropout_add
+from rela.attention.kernels.native import dropout_add
 from rela.attention.kernels.relu import Kernel, relu_attention
-from rela.attention.kernels.rms import rms_norm
 from rela.attention.kernels.select import (
     KernelChoice,
     attention_kernel,
     describe,
-    dropout_kernel,
+    dropout_fits,
     norm_kernel,
+    quick_relu_attention,
     takes_shifts,
     traced_or_transformed,
 )
@@ -22,10 +22,10 @@ __all__ = [
     "attention_kernel",
     "describe",
     "dropout_add",
-    "dropout_kernel",
+    "dropout_fits",
     "norm_kernel",
+    "quick_relu_attention",
     "relu_attention",
-    "rms_norm",
     "takes_shifts",
     "traced_or_transformed",
 ]

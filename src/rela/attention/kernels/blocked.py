@@ -12,7 +12,7 @@ from typing import ClassVar, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from rela.attention.kernels.relu import Inputs, Options
+from rela.attention.kernels.relu import Inputs, Options, with_gradients
 
 # Elements in a block of weights: 2 MiB of float32, about one core's second-level cache.
 BLOCK_ELEMENTS: Final = 1 << 19
@@ -26,9 +26,14 @@ class BlockedKernel:
     takes_shifts: ClassVar[bool] = False
     gives_weights: ClassVar[bool] = False
 
-    def forward(self, inputs: Inputs, options: Options, weights: Tensor | None = None) -> Tensor:
+    def attend(self, inputs: Inputs, options: Options, *, need_weights: bool = False) -> tuple[Tensor, Tensor | None]:
+        """The output ``[B, H, Tq, d]``; never the weights, of which there is only a block at a time."""
+        assert not need_weights
+        assert inputs.shifts is None
+        return with_gradients(self, inputs, options), None
+
+    def forward(self, inputs: Inputs, options: Options) -> Tensor:
         """The output ``[B, H, Tq, d]``."""
-        assert weights is None, "the blocked kernel never has all of them"
         num_batch, num_heads, num_queries, _ = inputs.query.shape
         output = inputs.query.new_empty(num_batch, num_queries, num_heads, inputs.value.shape[-1])
         weights_room, output_room = _Room(output), _Room(output)
@@ -188,4 +193,4 @@ def _put(whole: Tensor, part: Tensor, block: _Block, positions: slice, *, add: b
 
 
 def _generator(options: Options) -> torch.Generator | None:
-    return torch.Generator().manual_seed(options.dropout_seed) if options.dropout_p > 0 else None
+    return torch.Generator().manual_seed(options.seed) if options.dropout_p > 0 else None

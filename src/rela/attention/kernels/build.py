@@ -1,23 +1,29 @@
-"""Compiling the native kernels on the user's machine, at first use, once."""
+"""Compiling the native code on the user's machine, at first use, once."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
 import functools
 import hashlib
 import os
 import platform
 import subprocess
+import sys
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import torch
 
 from rela._machine import find_compiler
 from rela._warn import warn
 
-_SOURCE: Final = Path(__file__).with_name("native.c")
-_FLAGS: Final = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-shared", "-std=gnu11")
-_TIMEOUT_SECONDS: Final = 300
+_FLAGS: Final = ("-O3", "-march=native", "-fopenmp", "-fPIC")
+_TIMEOUT_SECONDS: Final = 600
+_OPERATORS: Final = Path(__file__).with_name("native.cpp")
 
 
 class Built(NamedTuple):
@@ -27,63 +33,133 @@ class Built(NamedTuple):
     reason: str
 
 
+class _Recipe(NamedTuple):
+    """A source file, the flags of each of its parts, which are compiled side by side, and those of the linker."""
+
+    source: Path
+    parts: tuple[tuple[str, ...], ...]
+    link: tuple[str, ...]
+    needs: str = ""  # what else decides what comes out
+
+
 @functools.cache
-def load(source: Path | None = None) -> Built:
-    """The native kernels, or another C file of ours, compiled if this machine has not done so before."""
-    if platform.system() != "Linux":
-        return Built(None, f"they are built on Linux only, not on {platform.system()}")
-    compiler = find_compiler()
-    if compiler is None:
-        wanted = os.environ.get("CC")
-        wrong = f"CC={wanted} is not there or does not answer --version: set it right, or unset it"
-        reason = wrong if wanted else "install gcc or clang, or set CC"
-        return Built(None, f"no C compiler found: {reason}")
-    command = [compiler.path, *compiler.arguments]
-    try:
-        return Built(_open(source or _SOURCE, command, compiler.version), f"compiled by {' '.join(command)}")
-    except subprocess.CalledProcessError as error:
-        return Built(None, f"{' '.join(command)} failed: {_error_line(error.stderr)}")
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Built(None, f"cannot build or load them: {error}")
+def load(source: Path) -> Built:
+    """A C file of ours, or a C++ file that needs no standard library, compiled if this machine has not done so."""
+    flags = {".c": ("-std=gnu11",), ".cpp": ("-std=gnu++17", "-fno-exceptions", "-fno-rtti")}[source.suffix]
+    return _load(_Recipe(source, (flags,), ("-lm",)))
+
+
+@functools.cache
+def load_operators() -> Built:
+    """The kernels, as operators of the torch that is installed."""
+    folder = Path(torch.__file__).parent
+    if not (folder / "include/torch/library.h").is_file():
+        return Built(None, f"torch {torch.__version__} came without its C++ headers; install it by pip or conda")
+    includes = (f"-I{folder}/include", f"-I{folder}/include/torch/csrc/api/include")
+    common = ("-std=gnu++20", "-fvisibility=hidden", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}")
+    parts = ((*common, "-DRELA_WITHOUT_TORCH"), (*common, "-DRELA_ONLY_OPERATORS", "-O1", *includes))
+    link = (f"-L{folder}/lib", "-ltorch_cpu", "-lc10", "-lstdc++", "-lm")
+    return _load(_Recipe(_OPERATORS, parts, link, torch.__version__))
 
 
 @functools.cache
 def notice() -> None:
     """Say, once in a process, why the native kernels are missing."""
     warn(
-        f"rela: no native CPU kernels ({load().reason}); the slower blocked ones are used. `rela doctor` says more; "
-        "RELA_KERNEL=blocked silences this."
+        f"rela: no native CPU kernels ({load_operators().reason}); the slower blocked ones are used. `rela doctor` "
+        "says more; RELA_KERNEL=blocked silences this."
     )
 
 
-def _open(source: Path, command: list[str], version: str) -> ctypes.CDLL:
+def _load(recipe: _Recipe) -> Built:
+    if platform.system() != "Linux":
+        return Built(None, f"they are built on Linux only, not on {platform.system()}")
+    compiler = find_compiler()
+    if compiler is None:
+        wanted = os.environ.get("CC")
+        wrong = f"CC={wanted} is not there or does not answer --version: set it right, or unset it"
+        reason = wrong if wanted else "install gcc and g++, or clang, or set CC"
+        return Built(None, f"no C compiler found: {reason}")
+    command = [compiler.path, *compiler.arguments]
+    try:
+        return Built(_open(recipe, command, compiler.version), f"compiled by {' '.join(command)}")
+    except subprocess.CalledProcessError as error:
+        return Built(None, f"{' '.join(command)} failed: {_error_line(error.stderr)}")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Built(None, f"cannot build or load them: {error}")
+
+
+def _open(recipe: _Recipe, command: list[str], version: str) -> ctypes.CDLL:
     """Load the library from the cache; one that cannot be loaded is built again, once."""
     folder = _cache_folder()
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="rela-kernels-") as scratch:  # a loaded library needs its file no more
-            return ctypes.CDLL(str(_compiled(source, command, version, Path(scratch))))
-    path = _compiled(source, command, version, folder)
+            return ctypes.CDLL(str(_compiled(recipe, command, version, Path(scratch))))
+    path = _compiled(recipe, command, version, folder)
     try:
         return ctypes.CDLL(str(path))
     except OSError:
         path.unlink(missing_ok=True)
-        return ctypes.CDLL(str(_compiled(source, command, version, folder)))
+        return ctypes.CDLL(str(_compiled(recipe, command, version, folder)))
 
 
-def _compiled(source: Path, command: list[str], version: str, folder: Path) -> Path:
+def _compiled(recipe: _Recipe, command: list[str], version: str, folder: Path) -> Path:
     """The library's path in the folder, keyed by everything that decides what is in it."""
-    parts = (source.read_text(), *command, version, *_FLAGS, platform.machine(), _cpu_flags())
+    source = recipe.source
+    flags = (flag for part in (*recipe.parts, recipe.link) for flag in part)
+    parts = (source.read_text(), *command, version, *_FLAGS, *flags, recipe.needs, platform.machine(), _cpu_flags())
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
     path = folder / f"{source.stem}-{key}.so"
-    if not path.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:  # renamed when whole: two processes may build at once
-            partial = Path(scratch) / "native.so"
-            arguments = [*command, *_FLAGS, str(source), "-o", str(partial), "-lm"]
-            subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=_TIMEOUT_SECONDS)
-            if not partial.is_file():
-                raise OSError(f"{' '.join(command)} made no file: is it a C compiler?")
-            partial.replace(path)
+    if path.exists():
+        return path
+    with _turn(folder / f"{source.stem}-{key}.lock"):  # of two processes that want it, one builds
+        if not path.exists():
+            with tempfile.TemporaryDirectory(dir=folder) as scratch:
+                partial = _build(recipe, command, Path(scratch))
+                partial.replace(path)  # at once, when it is whole
     return path
+
+
+def _build(recipe: _Recipe, command: list[str], scratch: Path) -> Path:
+    if len(recipe.parts) > 1 and sys.stderr.isatty():
+        sys.stderr.write("rela: compiling the CPU kernels for this machine, once; half a minute ...\n")
+    objects = [scratch / f"{number}.o" for number in range(len(recipe.parts))]
+    with contextlib.ExitStack() as stack:
+        running = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [*command, *_FLAGS, *part, "-c", str(recipe.source), "-o", str(made)],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for part, made in zip(recipe.parts, objects, strict=True)
+        ]
+        for process in running:
+            stack.callback(process.kill)
+        for process in running:
+            _, errors = process.communicate(timeout=_TIMEOUT_SECONDS)
+            if process.returncode:
+                raise subprocess.CalledProcessError(process.returncode, process.args, stderr=errors)
+    library = scratch / "library.so"
+    link = [*command, "-shared", *_FLAGS, *map(str, objects), "-o", str(library), *recipe.link]
+    subprocess.run(link, capture_output=True, text=True, check=True, timeout=_TIMEOUT_SECONDS)
+    if not library.is_file():
+        raise OSError(f"{' '.join(command)} made no file: is it a C compiler?")
+    return library
+
+
+@contextlib.contextmanager
+def _turn(path: Path) -> Generator[None]:
+    """Wait for whoever is at it; the system lets go of the lock when its process ends, however it ends."""
+    with path.open("w") as file:
+        with contextlib.suppress(OSError):  # a file system without locks: both build, and the rename is one step
+            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def _cache_folder() -> Path | None:

@@ -17,7 +17,12 @@ class Options(NamedTuple):
     threshold: float
     causal_offset: int | None
     dropout_p: float
-    dropout_seed: int
+    dropout_seed: Tensor | None  # one int64
+
+    @property
+    def seed(self) -> int:
+        """The seed of the dropout mask as a number."""
+        return 0 if self.dropout_seed is None else int(self.dropout_seed)
 
     @property
     def dropout_gain(self) -> float:
@@ -44,15 +49,23 @@ class Inputs(NamedTuple):
 class Kernel(Protocol):
     """What a way to compute ReLU attention must offer.
 
-    ``takes_shifts`` says whether ``forward`` adds ``Inputs.shifts`` while it reads, ``gives_weights`` whether it writes
-    the weights when it is given room for them.
+    ``takes_shifts`` says whether it adds ``Inputs.shifts`` while it reads, ``gives_weights`` whether it can show the
+    weights.
     """
 
     takes_shifts: ClassVar[bool]
     gives_weights: ClassVar[bool]
 
-    def forward(self, inputs: Inputs, options: Options, weights: Tensor | None = None) -> Tensor:
-        """The output ``[B, H, Tq, d]``; and into ``weights`` ``[B, H, Tq, Tk]`` what led to it, before dropout."""
+    def attend(self, inputs: Inputs, options: Options, *, need_weights: bool = False) -> tuple[Tensor, Tensor | None]:
+        """The output ``[B, H, Tq, d]``, with gradients; and on request, without, the weights before dropout."""
+        ...
+
+
+class Passes(Protocol):
+    """The two passes of a kernel that leaves its gradients to :func:`with_gradients`."""
+
+    def forward(self, inputs: Inputs, options: Options) -> Tensor:
+        """The output ``[B, H, Tq, d]``."""
         ...
 
     def backward(self, grad: Tensor, inputs: Inputs, options: Options) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
@@ -83,39 +96,41 @@ def relu_attention(
     threshold tensor holds one number for each head, ``[H, 1, 1]``. ``mask.bias`` must not require a gradient. The
     dropout mask comes from a seed that torch's generator gives, and is made again in the backward pass.
     """
-    seed = int(torch.randint(2**62, ()).item()) if dropout_p > 0 else 0
+    seed = torch.randint(2**62, ()) if dropout_p > 0 else None
     learned = threshold if isinstance(threshold, Tensor) else None
     fixed = 0.0 if isinstance(threshold, Tensor) else threshold
     options = Options(scale, fixed, mask.causal_offset, dropout_p, seed)
     allowed, bias = (_four_dims(part) for part in (mask.allowed, mask.bias))
     inputs = Inputs(query, key, value, learned, allowed, bias, shifts)
-    if need_weights:
-        weights = query.new_empty(*query.shape[:-1], key.shape[-2])
-        return kernel.forward(inputs, options, weights), weights
-    if shifts is not None:
-        return kernel.forward(inputs, options), None
-    return _ReluAttention.apply(kernel, options, *inputs[:-1]), None  # pyright: ignore[reportReturnType]
+    return kernel.attend(inputs, options, need_weights=need_weights)
+
+
+def with_gradients(passes: Passes, inputs: Inputs, options: Options) -> Tensor:
+    """The output of the forward pass; its gradients are those of the backward pass, or of formulas if they are to be
+    derived once more.
+    """
+    return _ReluAttention.apply(passes, options, *inputs[:-1])  # pyright: ignore[reportReturnType]
 
 
 class _ReluAttention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, kernel: Kernel, options: Options, *tensors: Tensor | None) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def forward(ctx: Any, passes: Passes, options: Options, *tensors: Tensor | None) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx.save_for_backward(*tensors)
-        ctx.kernel, ctx.options = kernel, options
-        return kernel.forward(Inputs(*tensors), options)  # pyright: ignore[reportArgumentType]
+        ctx.passes, ctx.options = passes, options
+        return passes.forward(Inputs(*tensors), options)  # pyright: ignore[reportArgumentType]
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         inputs = Inputs(*ctx.saved_tensors)
         if torch.is_grad_enabled():
-            grads = _differentiable_backward(ctx.kernel, grad_outputs[0], inputs, ctx.options)
+            grads = _differentiable_backward(ctx.passes, grad_outputs[0], inputs, ctx.options)
         else:
-            grads = ctx.kernel.backward(grad_outputs[0], inputs, ctx.options)
+            grads = ctx.passes.backward(grad_outputs[0], inputs, ctx.options)
         return (None, None, *grads, None, None)
 
 
 def _differentiable_backward(
-    kernel: Kernel, grad: Tensor, inputs: Inputs, options: Options
+    passes: Passes, grad: Tensor, inputs: Inputs, options: Options
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """The same gradients by formulas that autograd can follow once more, for second derivatives."""
     query, key, value, threshold, allowed, bias, _ = inputs
@@ -127,7 +142,7 @@ def _differentiable_backward(
     positive = (weights > 0).to(grad.dtype)
     d_weights = grad @ value.transpose(-2, -1)
     if options.dropout_p > 0:
-        factors = kernel.dropout_factors(inputs, options)
+        factors = passes.dropout_factors(inputs, options)
         weights, d_weights = weights * factors, d_weights * factors
     d_scores = d_weights * positive
     return (

@@ -19,45 +19,21 @@ Formula = Callable[[Tensor, Tensor, Tensor | None, float], Tensor]
 class NormKernel(Protocol):
     """What a way to compute the norm must offer."""
 
-    def forward(
-        self, x: Tensor, weight: Tensor, gate: Tensor | None, eps: float, inplace: bool = False
-    ) -> tuple[Tensor, Tensor]:
-        """The output (in the memory of x, if that is contiguous), and the inverse root mean square of each row."""
+    def norm(
+        self, x: Tensor, weight: Tensor, gate: Tensor | None, eps: float, *, formula: Formula, inplace: bool = False
+    ) -> Tensor:
+        """``x / sqrt(mean(x^2) + eps) * weight``, times ``sigmoid(gate * x)`` if there is a gate, for a CPU tensor.
+
+        ``formula`` says the same in plain operations, for second derivatives. ``inplace`` may overwrite x, and is for
+        calls without gradients only.
+        """
         ...
-
-    def backward(
-        self, grad: Tensor, x: Tensor, weight: Tensor, gate: Tensor | None, inverse: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Gradients of x, weight and gate."""
-        ...
-
-
-def rms_norm(
-    kernel: NormKernel,
-    x: Tensor,
-    weight: Tensor,
-    gate: Tensor | None,
-    eps: float,
-    *,
-    formula: Formula,
-    inplace: bool = False,
-) -> Tensor:
-    """``x / sqrt(mean(x^2) + eps) * weight``, times ``sigmoid(gate * x)`` if there is a gate, for a CPU tensor.
-
-    ``formula`` says the same in plain operations, for second derivatives. ``inplace`` may overwrite x, and is for calls
-    without gradients only.
-    """
-    if x.numel() == 0:
-        return formula(x, weight, gate, eps)
-    if inplace:
-        return kernel.forward(x, weight, gate, eps, inplace=True)[0]
-    return _RMSNorm.apply(kernel, formula, eps, x, weight, gate)  # pyright: ignore[reportReturnType]
 
 
 class _RMSNorm(torch.autograd.Function):
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, kernel: NormKernel, formula: Formula, eps: float, x: Tensor, weight: Tensor, gate: Tensor | None
+        ctx: Any, kernel: ChunkedNorm, formula: Formula, eps: float, x: Tensor, weight: Tensor, gate: Tensor | None
     ) -> Tensor:
         output, inverse = kernel.forward(x, weight, gate, eps)
         ctx.save_for_backward(x, weight, gate, inverse)
@@ -80,11 +56,15 @@ class _RMSNorm(torch.autograd.Function):
 class ChunkedNorm:
     """PyTorch operations on a few rows at a time."""
 
-    def forward(
-        self, x: Tensor, weight: Tensor, gate: Tensor | None, eps: float, inplace: bool = False
-    ) -> tuple[Tensor, Tensor]:
+    def norm(
+        self, x: Tensor, weight: Tensor, gate: Tensor | None, eps: float, *, formula: Formula, inplace: bool = False
+    ) -> Tensor:
+        """As :meth:`NormKernel.norm`; never in place, since each step reads x again."""
+        del inplace
+        return _RMSNorm.apply(self, formula, eps, x, weight, gate)  # pyright: ignore[reportReturnType]
+
+    def forward(self, x: Tensor, weight: Tensor, gate: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
         """The output, and the inverse root mean square of each row."""
-        del inplace  # each step reads x again, so it needs memory of its own
         output = torch.empty_like(x, memory_format=torch.contiguous_format)
         norms = torch.linalg.vector_norm(x, dim=-1)
         if not bool(norms.amax() < LONGEST_ROW):

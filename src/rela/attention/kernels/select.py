@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+import math
 import os
 from typing import Final, NamedTuple
 
@@ -11,17 +11,18 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _get_current_dispatch_mode  # pyright: ignore[reportPrivateUsage]
 
-from rela.attention.kernels import build
+from rela.attention.kernels import build, native
 from rela.attention.kernels.blocked import BlockedKernel
-from rela.attention.kernels.dropout import DropoutKernel
-from rela.attention.kernels.native import MAX_HEAD_DIM, NativeDropout, NativeKernel, NativeNorm
+from rela.attention.kernels.native import MAX_HEAD_DIM, NativeKernel, NativeNorm
 from rela.attention.kernels.relu import Kernel
 from rela.attention.kernels.rms import ChunkedNorm, NormKernel
 
 _VARIABLE: Final = "RELA_KERNEL"
+_PLAIN: Final = (Tensor, nn.Parameter)
+_NATIVE_DTYPES: Final = (torch.float32, torch.bfloat16)
 _KERNELS: Final[dict[str, str]] = {
-    "native": "compiled for this CPU at first use; ReLU attention in tiles, memory O(T), and fused norms; "
-    "float32 CPU tensors in eager mode, heads up to 128",
+    "native": "compiled for this CPU at first use; ReLU attention in tiles, zeros skipped, memory O(T), and fused "
+    "norms; float32 and bfloat16 CPU tensors, also under torch.compile, heads up to 128",
     "blocked": "PyTorch operations in cache-sized blocks, memory O(T); float32 and float64 CPU tensors in eager mode",
     "naive": "the plain formulas, with the whole weight matrix; any device, torch.compile, torch.func, half precision",
 }
@@ -47,10 +48,10 @@ def forced_kernel() -> str | None:
 def describe() -> list[KernelChoice]:
     """All kernels, and which of them a float32 CPU call in eager mode would use."""
     forced = forced_kernel()
-    built = build.load() if forced in (None, "native") else None
+    built = native.load() if forced in (None, "native") else None
     has_native = built is not None and built.library is not None
     if forced == "native" and not has_native:
-        raise ValueError(_unfit(build.load().reason))
+        raise ValueError(_unfit(native.load().reason))
     chosen = forced or ("native" if has_native else "blocked")
     why = f"forced by {_VARIABLE}={forced}" if forced == chosen else "the fastest that works here"
     native_state = f"{_KERNELS['native']}; {built.reason if built else f'not tried, since {_VARIABLE}={forced}'}"
@@ -66,54 +67,92 @@ def describe() -> list[KernelChoice]:
 
 
 def attention_kernel(query: Tensor, key: Tensor, value: Tensor) -> Kernel | None:
-    """The kernel for ReLU attention of ``[B, H, T, d]`` tensors; None: the plain formulas."""
+    """The kernel for ReLU attention of ``[B, H, T, d]`` tensors; None: the plain formulas.
+
+    The native kernel reads bfloat16 as it is, and gives float32; and it takes fewer heads of keys than of queries.
+    """
     if query.dim() != 4 or query.numel() == 0 or key.numel() == 0 or value.numel() == 0:
-        return None
-    if not _eager_cpu(query, key, value):
         return None
     if not query.dtype == key.dtype == value.dtype:
         return None
-    fits = query.dtype == torch.float32 and max(key.shape[-1], value.shape[-1]) <= MAX_HEAD_DIM
-    library = _native_library() if fits else None
-    return BlockedKernel() if library is None else NativeKernel(library)
+    native_fits = query.dtype in _NATIVE_DTYPES and max(key.shape[-1], value.shape[-1]) <= MAX_HEAD_DIM
+    if torch.compiler.is_compiling():
+        fits = native_fits and query.device.type == "cpu" and not torch.compiler.is_exporting() and _is_compiled_in()
+        return NativeKernel() if fits and query.shape[1] % key.shape[1] == 0 else None
+    if not _eager_cpu(query, key, value) or query.shape[1] % key.shape[1] != 0:
+        return None
+    if native_fits and _has_native():
+        return NativeKernel()
+    return None if query.shape[1] != key.shape[1] or query.dtype == torch.bfloat16 else BlockedKernel()
+
+
+def quick_relu_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    threshold: float,
+) -> Tensor | None:
+    """ReLU attention by the native kernel if everything is as plain as it mostly is; None: go the long way.
+
+    Short sequences are over in tens of microseconds, which is what looking at every special case takes as well.
+    """
+    if type(query) not in _PLAIN or type(key) not in _PLAIN or type(value) not in _PLAIN:
+        return None
+    on_cpu = query.is_cpu and key.is_cpu and value.is_cpu
+    if attn_mask is not None:
+        on_cpu = on_cpu and type(attn_mask) is Tensor and attn_mask.is_cpu
+    if query.dtype != torch.float32 or not on_cpu or traced_or_transformed() or torch.is_autocast_enabled("cpu"):
+        return None
+    in_range = 0.0 <= dropout_p <= 1.0 and -math.inf < threshold < math.inf
+    if not in_range or query.dim() != 4 or query.shape[:2] != key.shape[:2] or query.shape[3] == 0 or not _has_native():
+        return None
+    seed = torch.randint(2**62, ()) if dropout_p > 0 else None
+    factor = 1.0 / math.sqrt(query.shape[3]) if scale is None else scale
+    return native.quick_relu_attention(query, key, value, attn_mask, seed, factor, threshold, is_causal, dropout_p)
 
 
 def takes_shifts(x: Tensor, bias: Tensor, head_dim: int) -> bool:
     """True if the kernel for heads that are projected from ``x`` would add the projection's ``bias`` itself."""
     fits = x.dtype == bias.dtype == torch.float32 and head_dim <= MAX_HEAD_DIM
-    return fits and not torch.is_grad_enabled() and _eager_cpu(x, bias) and _native_library() is not None
+    return fits and not torch.is_grad_enabled() and _eager_cpu(x, bias) and _has_native()
 
 
 def norm_kernel(x: Tensor, *parameters: Tensor) -> NormKernel | None:
     """The kernel for RMSNorm, plain or gated; None: the plain formula."""
-    if not _eager_cpu(x, *parameters) or any(parameter.dtype != x.dtype for parameter in parameters):
+    if x.numel() == 0 or not _eager_cpu(x, *parameters) or any(parameter.dtype != x.dtype for parameter in parameters):
         return None
-    library = _native_library() if x.dtype == torch.float32 else None
-    return ChunkedNorm() if library is None else NativeNorm(library)
+    return NativeNorm() if x.dtype == torch.float32 and _has_native() else ChunkedNorm()
 
 
-def dropout_kernel(*tensors: Tensor) -> DropoutKernel | None:
-    """The kernel for dropout on residual connections; None: torch's own."""
-    if not all(tensor.dtype == torch.float32 for tensor in tensors) or not _eager_cpu(*tensors):
-        return None
-    library = _native_library()
-    return None if library is None else NativeDropout(library)
+def dropout_fits(*tensors: Tensor) -> bool:
+    """True if there is a kernel for dropout on residual connections; else torch's own must do."""
+    return all(tensor.dtype == torch.float32 for tensor in tensors) and _eager_cpu(*tensors) and _has_native()
 
 
 def _unfit(reason: str) -> str:
     return f"{_VARIABLE}=native: {reason}; mend that, or unset {_VARIABLE}"
 
 
-def _native_library() -> ctypes.CDLL | None:
+def _has_native() -> bool:
     forced = forced_kernel()
-    if forced == "blocked":
-        return None
-    built = build.load()
+    if forced not in (None, "native"):
+        return False
+    built = native.load()
     if built.library is None:
         if forced == "native":
             raise ValueError(_unfit(built.reason))
         build.notice()
-    return built.library
+    return built.library is not None
+
+
+@torch.compiler.assume_constant_result
+def _is_compiled_in() -> bool:
+    """True if code that torch.compile makes may call the native operator: one constant for the compiler."""
+    return _has_native()
 
 
 def traced_or_transformed() -> bool:
@@ -141,9 +180,9 @@ def _eager_cpu(*tensors: Tensor) -> bool:
 
 def _is_plain(tensor: Tensor) -> bool:
     return (
-        type(tensor) in (Tensor, nn.Parameter)
+        type(tensor) in _PLAIN
         and tensor.device.type == "cpu"
-        and tensor.dtype in (torch.float32, torch.float64)
+        and tensor.dtype in (torch.float32, torch.float64, torch.bfloat16)
         and not tensor.is_neg()
         and not tensor._is_zerotensor()
     )

@@ -1,0 +1,243 @@
+"""The native operators: what torch asks of operators, memory, halves and groups, and what sanitizers say."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.attention.helpers import draw_mask, gradients, kernel, make_inputs
+from torch import Tensor
+
+from rela._machine import find_compiler
+from rela.attention import kernels
+from rela.attention.functional import attend, relu_attention
+from rela.attention.kernels import build, native
+from rela.attention.masks import Mask
+from rela.attention.spec import resolve
+
+compiler = find_compiler()
+pytestmark = pytest.mark.skipif(compiler is None or native.load().library is None, reason="no compiler here")
+RELU = resolve("relu")
+
+
+@pytest.fixture(autouse=True)
+def _native(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELA_KERNEL", "native")
+
+
+def _arguments(seed: Tensor | None = None, dropout_p: float = 0.0, **changes: Any) -> tuple[Any, ...]:
+    query, key, value = make_inputs(6, 9, 8, dtype=torch.float32)
+    thresholds = torch.rand(2, 1, 1, requires_grad=True)
+    allowed, bias = draw_mask(2, 1, 1, 9), torch.randn(1, 2, 6, 9)
+    options = {"thresholds": thresholds, "allowed": allowed, "bias": bias, "seed": seed, "scale": 0.35}
+    options |= {"threshold": 0.0, "causal_offset": 3, "dropout_p": dropout_p}
+    return query, key, value, *(options | changes).values()
+
+
+class TestOperators:
+    """torch's own checks: schema, gradients, shapes without numbers, and how the compiler sees them."""
+
+    @pytest.mark.parametrize("dropout_p", [0.0, 0.3])
+    def test_attention(self, dropout_p: float) -> None:
+        seed = torch.tensor(5) if dropout_p else None
+        torch.library.opcheck(torch.ops.rela.relu_attention.default, _arguments(seed, dropout_p))
+
+    def test_attention_without_anything(self) -> None:
+        nothing: dict[str, Any] = {"thresholds": None, "allowed": None, "bias": None, "causal_offset": None}
+        torch.library.opcheck(torch.ops.rela.relu_attention.default, _arguments(**nothing))
+
+    def test_shown(self) -> None:
+        query, key, value, *rest = (x.detach() if isinstance(x, Tensor) else x for x in _arguments())
+        torch.library.opcheck(torch.ops.rela.relu_attention_shown.default, (query, key, value, None, True, *rest))
+
+    @pytest.mark.parametrize("gated", [True, False])
+    def test_norm(self, gated: bool) -> None:
+        x, weight, gate = torch.randn(3, 5, 16), torch.randn(16), torch.randn(16) if gated else None
+        torch.library.opcheck(torch.ops.rela.rms_norm_forward.default, (x, weight, gate, 1e-6))
+
+    def test_dropout(self) -> None:
+        x, y = (torch.randn(4, 33, requires_grad=True) for _ in range(2))
+        torch.library.opcheck(torch.ops.rela.dropout_add.default, (x, y, torch.tensor(3), 0.4))
+
+    def test_what_does_not_fit_is_refused(self) -> None:
+        op = torch.ops.rela.relu_attention.default
+        query, key, value, *rest = _arguments()
+        with pytest.raises(RuntimeError, match=r"expected query \[B, H, Tq, d\]"):
+            op(query, key[:, :, :, :4], value, *rest)
+        with pytest.raises(RuntimeError, match="expected float32 or bfloat16"):
+            op(query.double(), key.double(), value.double(), *rest)
+        with pytest.raises(RuntimeError, match="expected a mask of four dimensions"):
+            op(query, key, value, rest[0], torch.ones(1, 1, 1, 4, dtype=torch.bool), *rest[2:])
+        with pytest.raises(RuntimeError, match="expected a seed"):
+            op(*_arguments(None, 0.5))
+
+
+class TestCompiled:
+    def test_the_operator_is_in_the_graph_and_the_matrix_is_not(self) -> None:
+        graphs: list[torch.fx.GraphModule] = []
+
+        def backend(graph: torch.fx.GraphModule, _: list[Tensor]) -> torch.fx.GraphModule:
+            graphs.append(graph)
+            return graph
+
+        inputs = make_inputs(dtype=torch.float32)
+        compiled: Any = torch.compile(relu_attention, fullgraph=True, backend=backend)
+        torch.testing.assert_close(compiled(*inputs), relu_attention(*inputs))
+        targets = {str(node.target) for graph in graphs for node in graph.graph.nodes}
+        assert "rela.relu_attention" in " ".join(targets)
+        assert not any("matmul" in target for target in targets)
+
+    @pytest.mark.parametrize("dropout_p", [0.0, 0.4])
+    def test_gradients_through_the_compiler(self, dropout_p: float) -> None:
+        inputs = make_inputs(20, 30, 16, dtype=torch.float32)
+        compiled: Any = torch.compile(relu_attention, fullgraph=True, backend="aot_eager")
+
+        def run(function: Any) -> list[Tensor]:
+            torch.manual_seed(3)
+            output = function(*inputs, dropout_p=dropout_p)
+            return [output, *gradients(output, list(inputs))]
+
+        for got, expected in zip(run(compiled), run(relu_attention), strict=True):
+            torch.testing.assert_close(got, expected)
+
+    def test_an_exported_program_needs_nothing_of_ours(self) -> None:
+        class Module(torch.nn.Module):
+            def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+                return relu_attention(query, key, value)
+
+        inputs = tuple(x.detach() for x in make_inputs(dtype=torch.float32))
+        program = torch.export.export(Module(), inputs)
+        assert not any("rela." in str(node.target) for node in program.graph.nodes)
+
+
+class TestHalvesAndGroups:
+    @pytest.mark.parametrize("kv_heads", [1, 2, 4])
+    @pytest.mark.parametrize("is_causal", [False, True])
+    def test_fewer_key_heads(self, kv_heads: int, is_causal: bool) -> None:
+        inputs = make_inputs(70, 70, 16, heads=4, kv_heads=kv_heads, dtype=torch.float32)
+        threshold = torch.rand(4, requires_grad=True)
+
+        def run(name: str) -> list[Tensor]:
+            with kernel(name):
+                output = relu_attention(*inputs, is_causal=is_causal, enable_gqa=True, threshold=threshold)
+                return [output, *gradients(output, [*inputs, threshold])]
+
+        for got, expected in zip(run("native"), run("naive"), strict=True):
+            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+
+    def test_second_derivatives_of_groups(self) -> None:
+        inputs = make_inputs(5, 6, 4, heads=4, kv_heads=2, dtype=torch.float32)
+
+        def run(name: str) -> list[Tensor]:
+            with kernel(name):
+                output = relu_attention(*inputs, enable_gqa=True)
+                first = torch.autograd.grad(output.square().sum(), inputs, create_graph=True)
+                return list(torch.autograd.grad(sum(x.square().sum() for x in first), inputs))  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+        for got, expected in zip(run("native"), run("naive"), strict=True):
+            torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-3)
+
+    def test_bfloat16_is_read_as_it_is_and_added_up_in_float32(self) -> None:
+        inputs = make_inputs(100, 90, 64, dtype=torch.bfloat16)
+        assert type(kernels.attention_kernel(*inputs)) is native.NativeKernel
+        output = attend(*inputs, RELU, Mask()).output
+        wide = inputs.leaves(torch.float32)
+        expected = attend(*wide, RELU, Mask()).output
+        assert output.dtype == torch.float32
+        torch.testing.assert_close(output, expected)
+        for got, reference in zip(gradients(output, list(inputs)), gradients(expected, list(wide)), strict=True):
+            assert got.dtype == torch.bfloat16
+            torch.testing.assert_close(got, reference.bfloat16(), rtol=1e-2, atol=1e-2)
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("threshold", [-9.0, -1.0, 0.0, 1.0, 2.5, 9.0])
+    def test_any_density(self, threshold: float) -> None:
+        """From all weights, by dense products, over few, by lists of them, to none."""
+        inputs = make_inputs(150, 140, 64, dtype=torch.float32)
+
+        def run(name: str) -> list[Tensor]:
+            with kernel(name):
+                output = relu_attention(*inputs, threshold=threshold)
+                return [output, *gradients(output, list(inputs))]
+
+        for got, expected in zip(run("native"), run("naive"), strict=True):
+            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-3)
+
+    def test_a_value_that_nobody_attends_to_is_not_read(self) -> None:
+        """Zeros are skipped: not even an infinity behind one is seen."""
+        query, key, value = (x.detach() for x in make_inputs(40, 40, 16, dtype=torch.float32))
+        value[:, :, 7] = torch.inf
+        key[:, :, 7] = 0.0
+        assert relu_attention(query, key, value).isfinite().all()
+
+    def test_nan_stays_nan(self) -> None:
+        query, key, value = (x.detach() for x in make_inputs(40, 40, 16, dtype=torch.float32))
+        query[0, 1, 5, 2] = torch.nan
+        output = relu_attention(query, key, value)
+        assert output[0, 1, 5].isnan().all()
+        assert output.isnan().sum() == output.shape[-1]
+
+    def test_few_heads_and_long_rows_are_shared_out_among_threads(self) -> None:
+        """The keys are cut into parts then; the number of threads does not change a bit."""
+        inputs = make_inputs(60, 1200, 8, batch=(1,), heads=1, dtype=torch.float32)
+        before = torch.get_num_threads()
+        try:
+            results: list[list[Tensor]] = []
+            for threads in (1, 2, 3):
+                torch.set_num_threads(threads)
+                output = relu_attention(*inputs)
+                results.append([output, *gradients(output, list(inputs))])
+        finally:
+            torch.set_num_threads(before)
+        for other in results[1:]:
+            assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+def _peak_kib() -> int:
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_ten_thousand_calls_leave_no_memory_behind() -> None:
+    inputs = make_inputs(24, 40, 16, dtype=torch.float32)
+
+    def call(count: int) -> None:
+        for _ in range(count):
+            relu_attention(*inputs, dropout_p=0.1).sum().backward()  # pyright: ignore[reportUnknownMemberType]
+            for x in inputs:
+                x.grad = None
+
+    call(500)
+    before = _peak_kib()
+    call(10_000)
+    assert _peak_kib() - before < 4096
+
+
+_FLAGS = ("-std=gnu++20", "-fopenmp", "-march=native", "-g", "-DRELA_WITHOUT_TORCH", "-Wno-ignored-attributes")
+
+
+@pytest.mark.slow  # it compiles
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-sanitize=alignment"),
+        ("-O2", "-mno-avx512f"),  # as most laptops are
+        ("-O2", "-march=x86-64"),  # any machine of this kind
+    ],
+    ids=["sanitizers", "avx2", "oldest"],
+)
+def test_sanitizers_find_nothing(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    """Out of bounds, undefined, leaked: every buffer of the exercise ends where its tensor ends."""
+    assert compiler is not None
+    source = Path(__file__).with_name("exercise_kernels.cpp")
+    program = tmp_path / "exercise"
+    include = f"-I{Path(build.__file__).parent}"
+    command = [compiler.path, *compiler.arguments, *_FLAGS, *flags, include, str(source), "-o", str(program)]
+    subprocess.run([*command, "-lstdc++", "-lm"], check=True, capture_output=True, text=True)
+    done = subprocess.run([str(program)], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "2"})
+    assert done.returncode == 0, done.stdout + done.stderr
