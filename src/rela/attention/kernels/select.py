@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _get_current_dispatch_mode  # pyright: ignore[reportPrivateUsage]
 
-from rela.attention.kernels import build
+from rela.attention.kernels import build, gpu
 from rela.attention.kernels.blocked import BlockedKernel
 from rela.attention.kernels.dropout import DropoutKernel
 from rela.attention.kernels.native import MAX_HEAD_DIM, NativeDropout, NativeKernel, NativeNorm
@@ -23,6 +23,8 @@ _KERNELS: Final[dict[str, str]] = {
     "native": "compiled for this CPU at first use; ReLU attention in tiles, memory O(T), and fused norms; "
     "float32 CPU tensors in eager mode, heads up to 128",
     "blocked": "PyTorch operations in cache-sized blocks, memory O(T); float32 and float64 CPU tensors in eager mode",
+    "triton": "for GPUs; ReLU attention in blocks, memory O(T); CUDA tensors in eager mode, heads up to 128; its speed "
+    "was never measured",
     "naive": "the plain formulas, with the whole weight matrix; any device, torch.compile, torch.func, half precision",
 }
 
@@ -51,15 +53,19 @@ def describe() -> list[KernelChoice]:
     has_native = built is not None and built.library is not None
     if forced == "native" and not has_native:
         raise ValueError(_unfit(build.load().reason))
+    has_triton, triton_state = gpu.state()
+    if forced == "triton" and not has_triton:
+        raise ValueError(_unfit(triton_state, "triton"))
     chosen = forced or ("native" if has_native else "blocked")
     why = f"forced by {_VARIABLE}={forced}" if forced == chosen else "the fastest that works here"
     native_state = f"{_KERNELS['native']}; {built.reason if built else f'not tried, since {_VARIABLE}={forced}'}"
+    states = {"native": native_state, "triton": f"{_KERNELS['triton']}; {triton_state}"}
     return [
         KernelChoice(
             name,
-            name != "native" or has_native,
+            {"native": has_native, "triton": has_triton}.get(name, True),
             name == chosen,
-            f"{native_state if name == 'native' else what}{f' ({why})' if name == chosen else ''}",
+            f"{states.get(name, what)}{f' ({why})' if name == chosen else ''}",
         )
         for name, what in _KERNELS.items()
     ]
@@ -69,8 +75,11 @@ def attention_kernel(query: Tensor, key: Tensor, value: Tensor) -> Kernel | None
     """The kernel for ReLU attention of ``[B, H, T, d]`` tensors; None: the plain formulas."""
     if query.dim() != 4 or query.numel() == 0 or key.numel() == 0 or value.numel() == 0:
         return None
-    if not _eager_cpu(query, key, value):
+    if traced_or_transformed():
         return None
+    on_gpu = gpu.attention_kernel(query, key, value, forced_kernel())
+    if on_gpu is not None or not _eager_cpu(query, key, value):
+        return on_gpu
     if not query.dtype == key.dtype == value.dtype:
         return None
     fits = query.dtype == torch.float32 and max(key.shape[-1], value.shape[-1]) <= MAX_HEAD_DIM
@@ -100,8 +109,8 @@ def dropout_kernel(*tensors: Tensor) -> DropoutKernel | None:
     return None if library is None else NativeDropout(library)
 
 
-def _unfit(reason: str) -> str:
-    return f"{_VARIABLE}=native: {reason}; mend that, or unset {_VARIABLE}"
+def _unfit(reason: str, name: str = "native") -> str:
+    return f"{_VARIABLE}={name}: {reason}; mend that, or unset {_VARIABLE}"
 
 
 def _native_library() -> ctypes.CDLL | None:

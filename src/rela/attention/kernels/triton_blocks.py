@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportGeneralTypeIssues=false, reportMissingImports=false
 # These functions are in the language of Triton, not in Python: pointers and blocks have no types that one could name.
 """ReLU attention for GPUs, in Triton: what one program does with its block of queries or keys.
 
@@ -288,3 +288,10 @@ def dropout_factors(factors, sizes, numbers, seed, ROWS: tl.constexpr, COLS: tl.
         block = _factors(seed, batch, head, rows, start, sizes, numbers, ROWS, COLS)
         inside = (rows < num_queries)[:, None] & (cols < num_keys)[None, :]
         tl.store(_places(factors, batch, head, rows, cols), block.to(factors[0].dtype.element_ty), mask=inside)
+
+
+# In Triton's interpreter the kernels are Python functions that work on CPU tensors. It must be asked for, with
+# TRITON_INTERPRET=1, before anything imports triton: its own functions, too, become one or the other as they are read.
+_COMPILED = [isinstance(function, triton.JITFunction) for function in (forward, tl.zeros, tl.max)]
+INTERPRETED = not any(_COMPILED)
+MIXED = any(_COMPILED) and not all(_COMPILED)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final, NamedTuple
 
 import torch
-import triton  # pyright: ignore[reportMissingImports] (installed where it can run)
-import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
 from rela.attention.kernels import triton_blocks
 from rela.attention.kernels.relu import Inputs, Options
 
-# In Triton's interpreter the kernels are Python functions that work on CPU tensors. It must be asked for, with
-# TRITON_INTERPRET=1, before anything imports triton: whether its own functions can take part is decided then.
-INTERPRETED: Final = not any(
-    isinstance(function, triton.JITFunction) for function in (triton_blocks.forward, tl.zeros, tl.max)
-)
+# What Triton makes of a function has no type that a checker knows.
+_device: Final[Any] = triton_blocks
+INTERPRETED: Final[bool] = triton_blocks.INTERPRETED
+MIXED: Final[bool] = triton_blocks.MIXED
 
 
 class Blocks(NamedTuple):
@@ -29,17 +26,14 @@ class Blocks(NamedTuple):
 
 
 # Fixed sizes, no tuning at run time: that could choose otherwise in the next run, and other blocks are another order of
-# sums. They are chosen by what the compiler says of registers and shared memory; no speed was ever measured.
-# By the number of bytes of an element and the larger head size, padded to a power of two: forward, backward.
-_BLOCKS: Final[dict[tuple[int, int], tuple[Blocks, Blocks]]] = {
-    (4, 16): (Blocks(64, 64, 4, 2), Blocks(64, 64, 4, 2)),
-    (4, 32): (Blocks(64, 64, 4, 2), Blocks(64, 64, 4, 2)),
-    (4, 64): (Blocks(64, 64, 4, 2), Blocks(32, 64, 4, 1)),
-    (4, 128): (Blocks(64, 32, 4, 1), Blocks(32, 32, 4, 1)),
-    (2, 16): (Blocks(128, 64, 4, 3), Blocks(64, 64, 4, 2)),
-    (2, 32): (Blocks(128, 64, 4, 3), Blocks(64, 64, 4, 2)),
-    (2, 64): (Blocks(128, 64, 4, 2), Blocks(64, 64, 4, 2)),
-    (2, 128): (Blocks(64, 64, 4, 2), Blocks(32, 64, 4, 1)),
+# sums. These keep registers and shared memory, as the compiler counts them for sm_80 and sm_90, within what a GPU has;
+# no speed was ever measured. By the bytes of an element and whether heads are larger than NARROW: forward, backward.
+NARROW: Final = 64
+_BLOCKS: Final[dict[tuple[int, bool], tuple[Blocks, Blocks]]] = {
+    (4, False): (Blocks(64, 32, 8, 1), Blocks(64, 32, 8, 1)),
+    (4, True): (Blocks(64, 32, 8, 1), Blocks(32, 32, 4, 1)),
+    (2, False): (Blocks(128, 64, 8, 2), Blocks(64, 32, 8, 1)),
+    (2, True): (Blocks(64, 64, 8, 2), Blocks(32, 64, 8, 1)),
 }
 _INTERPRETED_BLOCKS: Final = Blocks(32, 32, 1, 1)
 _DTYPES: Final = (torch.float32, torch.bfloat16, torch.float16)
@@ -69,15 +63,15 @@ class TritonKernel:
         self._grouped = grouped
 
     def forward(self, inputs: Inputs, options: Options, weights: Tensor | None = None) -> Tensor:
-        """The output ``[B, H, Tq, d]`` in float32, laid out ``[B, Tq, H, d]`` so that the heads concatenate for free."""
+        """The output ``[B, H, Tq, d]``, laid out ``[B, Tq, H, d]`` so that the heads concatenate for free."""
         assert weights is None, "the weights are never written"
         self._check_heads(inputs)
         query, key, value = inputs[:3]
         output = _heads_last(query, value.shape[-1], torch.float32)
         blocks = _blocks(query, value)[0]
-        num_programs = query.shape[0] * query.shape[1] * triton.cdiv(query.shape[2], blocks.rows)
+        num_programs = query.shape[0] * query.shape[1] * _num_blocks(query.shape[2], blocks.rows)
         with torch.cuda.device_of(query):
-            triton_blocks.forward[(num_programs,)](
+            _device.forward[(num_programs,)](
                 _strided(query), _strided(key), _strided(value), _strided(output), **_call(inputs, options, blocks)
             )
         return output
@@ -90,16 +84,16 @@ class TritonKernel:
         d_query, d_key, d_value = (_heads_last(t, t.shape[-1], t.dtype) for t in (query, key, value))
         blocks = _blocks(query, value)[1]
         call = _call(inputs, options, blocks)
-        num_blocks = triton.cdiv(query.shape[2], blocks.rows)
+        num_blocks = _num_blocks(query.shape[2], blocks.rows)
         shares = None
         if threshold is not None:
             shares = query.new_empty(*query.shape[:2], num_blocks, dtype=torch.float32)
         with torch.cuda.device_of(query):
-            triton_blocks.backward_queries[(query.shape[0] * query.shape[1] * num_blocks,)](
+            _device.backward_queries[(query.shape[0] * query.shape[1] * num_blocks,)](
                 *tensors, _strided(d_query), shares, **call
             )
-            num_programs = key.shape[0] * key.shape[1] * triton.cdiv(key.shape[2], blocks.cols)
-            triton_blocks.backward_keys[(num_programs,)](*tensors, _strided(d_key), _strided(d_value), **call)
+            num_programs = key.shape[0] * key.shape[1] * _num_blocks(key.shape[2], blocks.cols)
+            _device.backward_keys[(num_programs,)](*tensors, _strided(d_key), _strided(d_value), **call)
         if threshold is None or shares is None:
             return d_query, d_key, d_value, None
         return d_query, d_key, d_value, shares.double().sum((0, 2)).view_as(threshold).to(threshold.dtype)
@@ -109,9 +103,9 @@ class TritonKernel:
         query, key = inputs[:2]
         factors = query.new_empty(*query.shape[:-1], key.shape[-2], dtype=torch.float32)
         blocks = _INTERPRETED_BLOCKS
-        num_programs = query.shape[0] * query.shape[1] * triton.cdiv(query.shape[2], blocks.rows)
+        num_programs = query.shape[0] * query.shape[1] * _num_blocks(query.shape[2], blocks.rows)
         with torch.cuda.device_of(query):
-            triton_blocks.dropout_factors[(num_programs,)](
+            _device.dropout_factors[(num_programs,)](
                 _strided(factors),
                 _sizes(inputs),
                 _numbers(options),
@@ -148,7 +142,7 @@ def _call(inputs: Inputs, options: Options, blocks: Blocks) -> dict[str, Any]:
         "VALUE_WIDTH": _width(value.shape[-1]),
         "CAUSAL": options.causal_offset is not None,
         "DROPOUT": options.dropout_p > 0,
-        "DTYPE": tl.bfloat16 if is_bfloat16 else tl.float32,
+        "DTYPE": _device.tl.bfloat16 if is_bfloat16 else _device.tl.float32,
         "PRECISION": "tf32" if has_tf32 else "ieee",
         "ROWS": blocks.rows,
         "COLS": blocks.cols,
@@ -170,12 +164,16 @@ def _blocks(query: Tensor, value: Tensor) -> tuple[Blocks, Blocks]:
     """For the forward pass and for the backward pass."""
     if INTERPRETED:
         return _INTERPRETED_BLOCKS, _INTERPRETED_BLOCKS
-    return _BLOCKS[query.element_size(), _width(max(query.shape[-1], value.shape[-1]))]
+    return _BLOCKS[query.element_size(), max(query.shape[-1], value.shape[-1]) > NARROW]
+
+
+def _num_blocks(length: int, size: int) -> int:
+    return -(-length // size)
 
 
 def _width(dim: int) -> int:
     """Sides of blocks are powers of two, and 16 at least where they are multiplied."""
-    return max(16, triton.next_power_of_2(dim))
+    return max(16, 1 << (dim - 1).bit_length())
 
 
 def _strided(tensor: Tensor) -> tuple[Tensor, tuple[int, ...]]:
