@@ -22,6 +22,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+# In Triton's interpreter the kernels are Python functions that work on CPU tensors. TRITON_INTERPRET=1 asks for it.
+_INTERPRETED = tl.constexpr(not isinstance(tl.zeros, triton.JITFunction))
 # 7 rounds of Philox pass the tests of randomness that it was published with; the usual 10 are a margin.
 PHILOX_ROUNDS = tl.constexpr(7)
 
@@ -51,7 +53,10 @@ def _store(tensor, batch, head, rows, num_rows, block, DIM: tl.constexpr, WIDTH:
 
 @triton.jit
 def _product(a, b, sum_so_far, DTYPE: tl.constexpr, PRECISION: tl.constexpr):
-    return tl.dot(a.to(DTYPE), b.to(DTYPE), sum_so_far, input_precision=PRECISION)
+    a, b = a.to(DTYPE), b.to(DTYPE)
+    if _INTERPRETED:  # its product takes the bits of bfloat16 for integers
+        a, b = a.to(tl.float32), b.to(tl.float32)
+    return tl.dot(a, b, sum_so_far, input_precision=PRECISION)
 
 
 @triton.jit
@@ -68,12 +73,14 @@ def _weights(
     causal_offset,
     CAUSAL: tl.constexpr,
     PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
 ):
     """The weights before dropout, 0 outside."""
     allowed, bias, thresholds = masks
     _, _, num_queries, num_keys = sizes
     scale, threshold, _, _ = numbers
-    scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
+    scores = _product(q, tl.trans(k), tl.zeros([ROWS, COLS], tl.float32), q.dtype, PRECISION) * scale
     valid = (rows < num_queries)[:, None] & (cols < num_keys)[None, :]
     if bias is not None:
         scores += tl.load(_places(bias, batch, head, rows, cols), mask=valid, other=0.0).to(tl.float32)
@@ -162,7 +169,9 @@ def forward(
         cols = start + tl.arange(0, COLS)
         k = _load(key, batch, kv_head, cols, num_keys, KEY_DIM, KEY_WIDTH)
         v = _load(value, batch, kv_head, cols, num_keys, VALUE_DIM, VALUE_WIDTH)
-        weights = _weights(q, k, batch, head, rows, cols, masks, sizes, numbers, causal_offset, CAUSAL, PRECISION)
+        weights = _weights(
+            q, k, batch, head, rows, cols, masks, sizes, numbers, causal_offset, CAUSAL, PRECISION, ROWS, COLS
+        )
         if _any_weight(weights):
             if DROPOUT:
                 weights *= _factors(seed, batch, head, rows, start, sizes, numbers, ROWS, COLS)
@@ -207,7 +216,9 @@ def backward_queries(
         cols = start + tl.arange(0, COLS)
         k = _load(key, batch, kv_head, cols, num_keys, KEY_DIM, KEY_WIDTH)
         v = _load(value, batch, kv_head, cols, num_keys, VALUE_DIM, VALUE_WIDTH)
-        weights = _weights(q, k, batch, head, rows, cols, masks, sizes, numbers, causal_offset, CAUSAL, PRECISION)
+        weights = _weights(
+            q, k, batch, head, rows, cols, masks, sizes, numbers, causal_offset, CAUSAL, PRECISION, ROWS, COLS
+        )
         if _any_weight(weights):
             d_scores = _product(d_out, tl.trans(v), tl.zeros([ROWS, COLS], tl.float32), DTYPE, PRECISION)
             if DROPOUT:
@@ -262,7 +273,9 @@ def backward_keys(
             rows = start + tl.arange(0, ROWS)
             q = _load(query, batch, head, rows, num_queries, KEY_DIM, KEY_WIDTH)
             d_out = _load(d_output, batch, head, rows, num_queries, VALUE_DIM, VALUE_WIDTH)
-            weights = _weights(q, k, batch, head, rows, cols, masks, sizes, numbers, causal_offset, CAUSAL, PRECISION)
+            weights = _weights(
+                q, k, batch, head, rows, cols, masks, sizes, numbers, causal_offset, CAUSAL, PRECISION, ROWS, COLS
+            )
             if _any_weight(weights):
                 d_scores = _product(d_out, tl.trans(v), tl.zeros([ROWS, COLS], tl.float32), DTYPE, PRECISION)
                 dropped = weights
@@ -290,8 +303,6 @@ def dropout_factors(factors, sizes, numbers, seed, ROWS: tl.constexpr, COLS: tl.
         tl.store(_places(factors, batch, head, rows, cols), block.to(factors[0].dtype.element_ty), mask=inside)
 
 
-# In Triton's interpreter the kernels are Python functions that work on CPU tensors. It must be asked for, with
-# TRITON_INTERPRET=1, before anything imports triton: its own functions, too, become one or the other as they are read.
-_COMPILED = [isinstance(function, triton.JITFunction) for function in (forward, tl.zeros, tl.max)]
-INTERPRETED = not any(_COMPILED)
-MIXED = any(_COMPILED) and not all(_COMPILED)
+# Triton's own functions become one or the other when triton is imported, ours when this file is.
+INTERPRETED = bool(_INTERPRETED.value)
+MIXED = isinstance(forward, triton.JITFunction) == INTERPRETED
