@@ -88,10 +88,11 @@ CASES = {
     "additive": Case(17, 40, 16, 5, Mask(None, _bias(2, 2, 17, 40))),
     "additive for keys": Case(40, 17, 16, 5, Mask(None, _bias(17)), 0.2),
     "causal": Case(65, 65, 5, 33, Mask(None, None, 0)),
+    "one block and one key": Case(SIDE, SIDE + 1, 5, 33, Mask(None, None, 1), -2.0),
     "bottom-right": Case(17, 65, 5, 5, Mask(None, None, 48)),
     "causal that hides the first rows": Case(65, 17, 5, 5, Mask(None, None, -40), "by head"),
     "causal that hides all": Case(17, 17, 5, 5, Mask(None, None, -17), "by head"),
-    "all kinds": Case(40, 65, 33, 17, Mask(draw_mask(2, 1, 40, 65, seed=4), _bias(2, 1, 65), 20), "by head"),
+    "all kinds": Case(40, 65, 33, 17, Mask(draw_mask(2, 1, 40, 65, seed=4), _bias(2, 1, 65), SIDE + 1), "by head"),
     "nothing allowed": Case(17, 17, 5, 5, Mask(torch.zeros(17, 17, dtype=torch.bool))),
 }
 
@@ -192,7 +193,7 @@ def test_blocks_without_a_positive_score_skip_their_products() -> None:
         assert relu_attention(*poisoned).isnan().all()
 
 
-def test_keys_beyond_the_causal_limit_are_never_read() -> None:
+def test_keys_beyond_the_causal_limit_reach_nothing() -> None:
     plain = make_inputs(SIDE, 3 * SIDE, 8, batch=(1,), heads=1, dtype=torch.float32)
     poisoned = plain.each(Tensor.clone)
     poisoned.key.data[:, :, SIDE:] = torch.nan
