@@ -106,7 +106,7 @@ def test_the_forced_kernel_is_the_one_that_runs(name: str) -> None:
         assert attended.call_count == 0
 
 
-@pytest.mark.parametrize("name", ["fast", "Blocked", "triton"])
+@pytest.mark.parametrize("name", ["fast", "Blocked", "Triton"])
 def test_an_unknown_kernel_is_refused(name: str) -> None:
     with kernel(name):
         for call in (
@@ -114,7 +114,7 @@ def test_an_unknown_kernel_is_refused(name: str) -> None:
             lambda: gated_rms_norm(torch.zeros(2, 3), torch.ones(3), torch.ones(3)),
             kernels.describe,
         ):
-            raises_naming(call, "RELA_KERNEL", "native", "blocked", "naive", "unset", name)
+            raises_naming(call, "RELA_KERNEL", "native", "blocked", "triton", "naive", "unset", name)
 
 
 def test_an_empty_name_leaves_the_choice_to_us() -> None:
@@ -126,7 +126,7 @@ def test_an_empty_name_leaves_the_choice_to_us() -> None:
 def test_one_kernel_is_described_as_chosen(name: str) -> None:
     with kernel(name):
         choices = kernels.describe()
-    assert [choice.name for choice in choices] == ["native", "blocked", "naive"]
+    assert [choice.name for choice in choices] == ["native", "blocked", "triton", "naive"]
     chosen = [choice for choice in choices if choice.chosen]
     assert len(chosen) == 1
     assert chosen[0].available

@@ -133,7 +133,11 @@ def _differentiable_backward(
     passes: Passes, grad: Tensor, inputs: Inputs, options: Options
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """The same gradients by formulas that autograd can follow once more, for second derivatives."""
-    query, key, value, threshold, allowed, bias, _ = inputs
+    query, key, value = (tensor.to(grad.dtype) for tensor in inputs[:3])  # outputs of half precision may be float32
+    threshold, allowed, bias = inputs[3:6]
+    group = query.shape[1] // key.shape[1]  # query heads that share a key head
+    if group > 1:
+        key, value = (tensor.repeat_interleave(group, 1) for tensor in (key, value))
     scores = query @ key.transpose(-2, -1) * options.scale
     scores = scores if bias is None else scores + bias
     scores = scores - (options.threshold if threshold is None else threshold)
@@ -145,10 +149,13 @@ def _differentiable_backward(
         factors = passes.dropout_factors(inputs, options)
         weights, d_weights = weights * factors, d_weights * factors
     d_scores = d_weights * positive
+    d_key, d_value = d_scores.transpose(-2, -1) @ query * options.scale, weights.transpose(-2, -1) @ grad
+    if group > 1:
+        d_key, d_value = (tensor.unflatten(1, (-1, group)).sum(2) for tensor in (d_key, d_value))
     return (
         d_scores @ key * options.scale,
-        d_scores.transpose(-2, -1) @ query * options.scale,
-        weights.transpose(-2, -1) @ grad,
+        d_key,
+        d_value,
         None if threshold is None else -d_scores.sum((0, 2, 3)).view_as(threshold),
     )
 

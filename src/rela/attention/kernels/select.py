@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _get_current_dispatch_mode  # pyright: ignore[reportPrivateUsage]
 
-from rela.attention.kernels import build, native
+from rela.attention.kernels import build, gpu, native
 from rela.attention.kernels.blocked import BlockedKernel
 from rela.attention.kernels.native import MAX_HEAD_DIM, NativeKernel, NativeNorm
 from rela.attention.kernels.relu import Kernel
@@ -24,6 +24,8 @@ _KERNELS: Final[dict[str, str]] = {
     "native": "compiled for this CPU at first use; ReLU attention in tiles, zeros skipped, memory O(T), and fused "
     "norms; float32 and bfloat16 CPU tensors, also under torch.compile, heads up to 128",
     "blocked": "PyTorch operations in cache-sized blocks, memory O(T); float32 and float64 CPU tensors in eager mode",
+    "triton": "for GPUs; ReLU attention in blocks, memory O(T); CUDA tensors in eager mode, heads up to 128; its speed "
+    "was never measured",
     "naive": "the plain formulas, with the whole weight matrix; any device, torch.compile, torch.func, half precision",
 }
 
@@ -52,15 +54,19 @@ def describe() -> list[KernelChoice]:
     has_native = built is not None and built.library is not None
     if forced == "native" and not has_native:
         raise ValueError(_unfit(native.load().reason))
+    has_triton, triton_state = gpu.state()
+    if forced == "triton" and not has_triton:
+        raise ValueError(_unfit(triton_state, "triton"))
     chosen = forced or ("native" if has_native else "blocked")
     why = f"forced by {_VARIABLE}={forced}" if forced == chosen else "the fastest that works here"
     native_state = f"{_KERNELS['native']}; {built.reason if built else f'not tried, since {_VARIABLE}={forced}'}"
+    states = {"native": native_state, "triton": f"{_KERNELS['triton']}; {triton_state}"}
     return [
         KernelChoice(
             name,
-            name != "native" or has_native,
+            {"native": has_native, "triton": has_triton}.get(name, True),
             name == chosen,
-            f"{native_state if name == 'native' else what}{f' ({why})' if name == chosen else ''}",
+            f"{states.get(name, what)}{f' ({why})' if name == chosen else ''}",
         )
         for name, what in _KERNELS.items()
     ]
@@ -79,8 +85,11 @@ def attention_kernel(query: Tensor, key: Tensor, value: Tensor) -> Kernel | None
     if torch.compiler.is_compiling():
         fits = native_fits and query.device.type == "cpu" and not torch.compiler.is_exporting() and _is_compiled_in()
         return NativeKernel() if fits and query.shape[1] % key.shape[1] == 0 else None
-    if not _eager_cpu(query, key, value) or query.shape[1] % key.shape[1] != 0:
+    if traced_or_transformed() or query.shape[1] % key.shape[1] != 0:
         return None
+    on_gpu = gpu.attention_kernel(query, key, value, forced_kernel())
+    if on_gpu is not None or not _eager_cpu(query, key, value):
+        return on_gpu
     if native_fits and _has_native():
         return NativeKernel()
     return None if query.shape[1] != key.shape[1] or query.dtype == torch.bfloat16 else BlockedKernel()
@@ -133,8 +142,8 @@ def dropout_fits(*tensors: Tensor) -> bool:
     return all(tensor.dtype == torch.float32 for tensor in tensors) and _eager_cpu(*tensors) and _has_native()
 
 
-def _unfit(reason: str) -> str:
-    return f"{_VARIABLE}=native: {reason}; mend that, or unset {_VARIABLE}"
+def _unfit(reason: str, name: str = "native") -> str:
+    return f"{_VARIABLE}={name}: {reason}; mend that, or unset {_VARIABLE}"
 
 
 def _has_native() -> bool:
@@ -149,10 +158,13 @@ def _has_native() -> bool:
     return built.library is not None
 
 
-@torch.compiler.assume_constant_result
 def _is_compiled_in() -> bool:
-    """True if code that torch.compile makes may call the native operator: one constant for the compiler."""
+    """True if code that torch.compile makes may call the native operator."""
     return _has_native()
+
+
+# One constant for the compiler. torch.compiler.assume_constant_result says this too, and imports the compiler for it.
+_is_compiled_in._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
 
 
 def traced_or_transformed() -> bool:
