@@ -7,8 +7,9 @@ from rela.cli import (
     align,
     analyze,
     average,
-    bench,
     bench_align,
+    bench_attention,
+    bench_memory,
     bench_train,
     demo,
     doctor,
@@ -61,8 +62,13 @@ COMMANDS: list[Command] = [
     ),
     Command(
         name="bench attention",
-        run=bench.attention,
-        example="rela bench attention --lengths 32,128,512 --json speed.json",
+        run=bench_attention.attention,
+        example="rela bench attention --lengths 32,128,512 --model runs/multi30k --json speed.json",
+    ),
+    Command(
+        name="bench memory",
+        run=bench_memory.memory,
+        example="rela bench memory --json memory.json --resume",
     ),
     Command(
         name="bench align",
