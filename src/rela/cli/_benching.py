@@ -87,9 +87,13 @@ def cells(measure: Mapping[str, Any], place: int, unit: str = "x") -> list[str]:
     """A number of a measure, its quartiles, what was asked for and whether that was reached."""
     value = measure["value"][place]
     low, high, target = (measure.get(key, [None] * (place + 1))[place] for key in ("low", "high", "target"))
-    spread = "-" if low is None or high is None else f"{low:.2f}-{high:.2f}"
+    spread = "-" if low is None or high is None else f"{_short(low)}-{_short(high)}"
     verdict = "-" if target is None else f">= {target:g} {'met' if value >= target else 'MISSED'}"
-    return [f"{value:.2f}{unit}", spread, verdict]
+    return [f"{_short(value)}{unit}", spread, verdict]
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
 
 
 CELLS = ("median", "quartiles", "target")

@@ -9,6 +9,8 @@ from rela.cli import (
     average,
     bench_align,
     bench_attention,
+    bench_decode,
+    bench_length,
     bench_memory,
     bench_train,
     demo,
@@ -64,6 +66,16 @@ COMMANDS: list[Command] = [
         name="bench attention",
         run=bench_attention.attention,
         example="rela bench attention --lengths 32,128,512 --model runs/multi30k --json speed.json",
+    ),
+    Command(
+        name="bench decode",
+        run=bench_decode.decode,
+        example="rela bench decode --batches 1,16 --threads 2 --json decode.json",
+    ),
+    Command(
+        name="bench length",
+        run=bench_length.length,
+        example="rela bench length --corpus multi30k-en-de --json length.json",
     ),
     Command(
         name="bench memory",
