@@ -101,6 +101,7 @@ class Contestant:
     def worker(self, setting: DecodeSetting, batch: int) -> Worker:
         """Its process, ready to work."""
         facts = {
+            "size_name": setting.size,
             "size": {**SIZES[setting.size], "vocabulary": setting.vocabulary},
             "precision": self.precision,
             "threads": setting.threads,

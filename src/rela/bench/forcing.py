@@ -6,10 +6,8 @@ in untrained models with ReLU attention.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -17,30 +15,12 @@ import torch
 from torch import Tensor
 
 from rela.decoding.search import SearchOptions, beam_search
-from rela.decoding.translator import Translator
 from rela.model.config import SIZES, Attentions, ModelConfig
-from rela.model.directory import Languages, save_model
 from rela.model.transformer import Transformer
 from rela.text.batches import pad_rows
-from rela.text.store import Tokenizers
-from rela.text.subwords import Subwords
-from rela.text.vocabulary import EOS, SPECIAL_PIECES
+from rela.text.vocabulary import EOS
 
-_WORD_LETTERS: Final = 8
-
-
-def random_tokenizers(vocabulary: int, *, seed: int = 0) -> Tokenizers:
-    """A joint encoding of so many pieces, learned from random letters."""
-    least = len(SPECIAL_PIECES) + 256
-    if vocabulary < least:
-        raise ValueError(f"vocabulary: expected at least {least} pieces, those of all bytes, got {vocabulary}")
-    generator = np.random.default_rng(seed)
-    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-    words = generator.choice(letters, (max(64, vocabulary), _WORD_LETTERS))
-    subwords = Subwords.train((" ".join("".join(word) for word in words),), merges=vocabulary - least)
-    if subwords.size != vocabulary:
-        raise ValueError(f"expected an encoding of {vocabulary} pieces, got {subwords.size}")
-    return Tokenizers(subwords, subwords)
+_OPTIONS: Final = {field.name for field in fields(SearchOptions)}
 
 
 def random_model(attention: str, size: str, vocabulary: int, *, seed: int = 0) -> Transformer:
@@ -55,49 +35,37 @@ def random_model(attention: str, size: str, vocabulary: int, *, seed: int = 0) -
     return Transformer(config).eval()
 
 
-def write_random_model(folder: Path, attention: str, size: str, tokenizers: Tokenizers) -> Path:
-    """The same as a model directory."""
-    model = random_model(attention, size, tokenizers.target.size)
-    save_model(folder, model, tokenizers, Languages("en", "de"), {"benchmark": "random weights"})
-    return folder
-
-
 def can_decode_in(precision: str) -> bool:
     """Whether this version can."""
-    return precision == "float32" or "precision" in inspect.signature(Translator.load).parameters
-
-
-def load_for_decoding(folder: str, precision: str) -> Transformer:
-    """The model of a directory, as a translator of this precision has it."""
-    options: dict[str, Any] = {} if precision == "float32" else {"precision": precision}
-    return Translator.load(folder, **options).model
+    return precision == "float32" or "precision" in _OPTIONS
 
 
 def force_length(
-    model: Transformer, sources: Sequence[Sequence[int]], *, beam: int, length: int
+    model: Transformer, sources: Sequence[Sequence[int]], *, beam: int, length: int, precision: str = "float32"
 ) -> Callable[[], dict[str, Any]]:
-    """The search of these sources (ids without EOS), every translation of which gets so many pieces."""
+    """The search of these sources (ids without EOS), which takes so many steps for every sentence."""
     padded = torch.from_numpy(pad_rows([np.array(row, np.int64) for row in sources], after=EOS))
-    options = forced_options(model, beam=beam, length=length)
+    options = forced_options(model, beam=beam, length=length, precision=precision)
 
     def run() -> dict[str, Any]:
         found = beam_search(model, padded, options)
-        return {"lengths": [len(best[0].pieces) for best in found]}
+        return {"lengths": [len(best[0].pieces) + best[0].finished for best in found]}
 
     return run
 
 
-def forced_options(model: Transformer, *, beam: int, length: int) -> SearchOptions:
+def forced_options(model: Transformer, *, beam: int, length: int, precision: str = "float32") -> SearchOptions:
     """Options under which no translation ends before, and all are cut off at this length.
 
     Where a search has no bounds of its own, the model never ends a translation from now on.
     """
-    names = {field.name for field in fields(SearchOptions)}
-    if {"min_length", "max_length"} <= names:
-        return SearchOptions(beam=beam, min_length=length, max_length=length)
+    more: dict[str, Any] = {} if precision == "float32" else {"precision": precision}
+    if {"min_length", "max_length"} <= _OPTIONS:
+        more["min_length"] = more["max_length"] = length
+        return SearchOptions(beam=beam, **more)
     if "logits" not in model.__dict__:
         _never_end(model)
-    return _CutAt(beam=beam, most=length)
+    return _CutAt(beam=beam, most=length, **more)
 
 
 @dataclass(frozen=True, kw_only=True)

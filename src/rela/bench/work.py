@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -18,6 +19,7 @@ from rela.bench.peers import clean_environment
 from rela.bench.timing import Speed, summary
 
 _FOLDER: Final = Path(__file__).with_name("workers")
+_LEAST: Final = 0.3  # seconds of a turn
 _PAUSE: Final = 0.3  # seconds that the threads of the one before may still spin, waiting for more work
 
 
@@ -42,9 +44,9 @@ class Worker:
         )
         self._ask({"do": "prepare", "setting": dict(setting)})
 
-    def run(self) -> dict[str, Any]:
-        """The work once: ``seconds`` that it took, and what it ``found``."""
-        return self._ask({"do": "run"})
+    def run(self, calls: int = 1) -> dict[str, Any]:
+        """The work, so many times in a row: ``seconds`` that it took each time, and what it ``found``."""
+        return self._ask({"do": "run", "calls": calls})
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -93,20 +95,24 @@ def take_turns(
     *,
     rounds: int,
     pause: float = _PAUSE,
+    least: float = _LEAST,
     check: Callable[[Worker, dict[str, Any]], object] = lambda _worker, _found: None,
     on_run: Callable[[Worker, float], object] = lambda _worker, _seconds: None,
 ) -> dict[str, list[float]]:
     """The seconds of each worker in each round; every other round goes the other way round.
 
-    Each runs once before, and ``check`` may look at what it found then.
+    Each runs twice before, and ``check`` may look at what it found then. One that is over in less than ``least``
+    seconds works several times when it is its turn: the clock of a short time tells little.
     """
     seconds: dict[str, list[float]] = {worker.name: [] for worker in workers}
+    calls: dict[str, int] = {}
     for worker in workers:
         check(worker, worker.run()["found"])
+        calls[worker.name] = max(1, math.ceil(least / worker.run()["seconds"]))
     for number in range(rounds):
         for worker in workers if number % 2 == 0 else reversed(workers):
             time.sleep(pause)
-            took = worker.run()["seconds"]
+            took = worker.run(calls[worker.name])["seconds"]
             seconds[worker.name].append(took)
             on_run(worker, took)
     return seconds

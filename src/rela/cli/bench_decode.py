@@ -1,6 +1,5 @@
 """`rela bench decode`: our decoder beside CTranslate2 and Hugging Face transformers."""
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,18 +83,15 @@ def decode(
     setting = DecodeSetting(
         size=size, vocabulary=vocabulary, beam=beam, length=length, source_length=source_length, threads=count
     )
-    with tempfile.TemporaryDirectory() as folder:
-        contestants = _ours(console, Path(folder), names, wanted, size, vocabulary)
-        contestants += _peers(console, others, environments)
-        entries = measure_decoding(
-            setting,
-            contestants,
-            sizes,
-            rounds=rounds,
-            bandwidth=bandwidth,
-            points=points,
-            on_run=lambda worker, seconds: console.print(f"{worker.name}: {1000 * seconds / length:.2f} ms a step"),
-        )
+    entries = measure_decoding(
+        setting,
+        [*_ours(console, names, wanted), *_peers(console, others, environments)],
+        sizes,
+        rounds=rounds,
+        bandwidth=bandwidth,
+        points=points,
+        on_run=lambda worker, seconds: console.print(f"{worker.name}: {1000 * seconds / length:.2f} ms a step"),
+    )
     _show(console, entries)
     weights = setting.weights_read()
     finish(json_to, points, document("decode", facts, entries, weights_read=weights, steps=length))
@@ -108,20 +104,16 @@ def _parse(option: str, text: str, known: tuple[str, ...]) -> list[str]:
     return found
 
 
-def _ours(
-    console: "Console", folder: Path, names: list[str], precisions: list[str], size: str, vocabulary: int
-) -> "list[Contestant]":
+def _ours(console: "Console", names: list[str], precisions: list[str]) -> "list[Contestant]":
     from rela.bench.decode import Contestant
-    from rela.bench.forcing import can_decode_in, random_tokenizers, write_random_model
+    from rela.bench.forcing import can_decode_in
 
     usable = [precision for precision in precisions if can_decode_in(precision)]
     for precision in precisions:
         if precision not in usable:
             console.print(f"{precision}: left out, this version does not decode in it")
-    tokenizers = random_tokenizers(vocabulary)
-    folders = {name: write_random_model(folder / name, name, size, tokenizers) for name in names}
     return [
-        Contestant(name=name, precision=precision, script="rela_worker.py", more={"folder": str(folders[name])})
+        Contestant(name=name, precision=precision, script="rela_worker.py", more={"attention": name})
         for precision in usable
         for name in names
     ]

@@ -1,8 +1,8 @@
 """What workers share: requests come as lines of JSON on standard input, answers go as lines of JSON to standard output.
 
 A worker is a script that the Python of a peer's environment runs, so it may import nothing of ours but this file, which
-lies beside it. Its first request is "prepare", with the setting; each "run" then does the work once. It answers what it
-found, and how many seconds it took, or an error. It ends with its input.
+lies beside it. Its first request is "prepare", with the setting; each "run" then does the work so many times. It
+answers what it found, and how many seconds that took each time, or an error. It ends with its input.
 """
 
 import json
@@ -24,8 +24,9 @@ def serve(prepare):
                 answer = {}
             else:
                 start = time.perf_counter()
-                found = run()
-                answer = {"seconds": time.perf_counter() - start, "found": found}
+                for _ in range(request["calls"]):
+                    found = run()
+                answer = {"seconds": (time.perf_counter() - start) / request["calls"], "found": found}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer) + "\n")

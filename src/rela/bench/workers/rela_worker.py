@@ -3,14 +3,15 @@
 import torch
 from loop import serve
 
-from rela.bench.forcing import force_length, load_for_decoding
+from rela.bench.forcing import force_length, random_model
 
 
 def prepare(setting):
-    """Load a model and be ready to translate."""
+    """Make a model and be ready to translate."""
     torch.set_num_threads(setting["threads"])
-    model = load_for_decoding(setting["folder"], setting["precision"])
-    return force_length(model, setting["source"], beam=setting["beam"], length=setting["length"])
+    model = random_model(setting["attention"], setting["size_name"], setting["size"]["vocabulary"])
+    steps = {"beam": setting["beam"], "length": setting["length"], "precision": setting["precision"]}
+    return force_length(model, setting["source"], **steps)
 
 
 if __name__ == "__main__":
