@@ -42,24 +42,34 @@ class Worker:
             text=True,
             env=environment,
         )
-        self._ask({"do": "prepare", "setting": dict(setting)})
+        self._send({"do": "prepare", "setting": dict(setting)})
+
+    def ready(self) -> Self:
+        """Wait until it is prepared: several may prepare at the same time."""
+        self._answer("prepare")
+        return self
 
     def run(self, calls: int = 1) -> dict[str, Any]:
         """The work, so many times in a row: ``seconds`` that it took each time, and what it ``found``."""
         return self._ask({"do": "run", "calls": calls})
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._send(request)
+        return self._answer(request["do"])
+
+    def _send(self, request: dict[str, Any]) -> None:
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        answer = ""
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(BrokenPipeError):  # it has ended: there will be no answer
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-            answer = self._process.stdout.readline()
+
+    def _answer(self, what: str) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        answer = self._process.stdout.readline()
         found = json.loads(answer) if answer else {"error": self._last_words()}
         if "error" in found:
             self.close()
-            raise ValueError(f"{self.name}: expected an answer to {request['do']!r}, got an error: {found['error']}")
+            raise ValueError(f"{self.name}: expected an answer to {what!r}, got an error: {found['error']}")
         return found
 
     def _last_words(self) -> str:
@@ -87,7 +97,8 @@ class Worker:
 def all_workers(makers: Sequence[Callable[[], Worker]]) -> Generator[list[Worker]]:
     """Workers that are all ready, and end together."""
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(make()) for make in makers]
+        workers = [stack.enter_context(make()) for make in makers]
+        yield [worker.ready() for worker in workers]
 
 
 def take_turns(
@@ -101,14 +112,16 @@ def take_turns(
 ) -> dict[str, list[float]]:
     """The seconds of each worker in each round; every other round goes the other way round.
 
-    Each runs twice before, and ``check`` may look at what it found then. One that is over in less than ``least``
-    seconds works several times when it is its turn: the clock of a short time tells little.
+    Each runs before, and ``check`` may look at what it found then. One that is over in less than ``least`` seconds
+    works several times when it is its turn: the clock of a short time tells little.
     """
     seconds: dict[str, list[float]] = {worker.name: [] for worker in workers}
     calls: dict[str, int] = {}
     for worker in workers:
-        check(worker, worker.run()["found"])
-        calls[worker.name] = max(1, math.ceil(least / worker.run()["seconds"]))
+        first = worker.run()
+        check(worker, first["found"])
+        again = first if first["seconds"] > least else worker.run()  # the first of short ones is still slow
+        calls[worker.name] = max(1, math.ceil(least / again["seconds"]))
     for number in range(rounds):
         for worker in workers if number % 2 == 0 else reversed(workers):
             time.sleep(pause)

@@ -123,9 +123,10 @@ def _log_lengths(axes: Axes, lengths: Sequence[int]) -> None:
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator(list(lengths)))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _length_name(int(value))))
+    axes.xaxis.set_major_formatter(FuncFormatter(_length_name))
     axes.tick_params(axis="x", labelsize=8)
 
 
-def _length_name(length: int) -> str:
+def _length_name(value: float, _: object = None) -> str:
+    length = int(value)
     return f"{length // 1024}k" if length >= 1024 and length % 1024 == 0 else str(length)

@@ -137,8 +137,10 @@ def decoding_table(bench: Benchmark) -> str:
         for measure in entry["measures"]:
             _, over, other = measure.partition("over.")
             best = "best of either, " if "best_over" in measure else ""
-            for number in bench.numbers(name, measure) if over else ():
-                rows.append([f"{best}`{name}` over {other}", number.label, speed(number), asked(number)])
+            rows += [
+                [f"{best}`{name}` over {other}", number.label, speed(number), asked(number)]
+                for number in (bench.numbers(name, measure) if over else ())
+            ]
     return markdown(["", "batch", "times as fast", "target"], rows)
 
 
@@ -247,7 +249,7 @@ def attentions_table(bench: Benchmark, part: str) -> str:
     recipe = signature.partition("|d:")[2].partition("|tokens:")[0]
     note = (
         f"fwd: inference; both: forward and backward in training; the number is the length T. zeros: share of weights "
-        f"that are exactly 0 at T={middle}, at the start of training. {tokens} tokens a batch, `d:{recipe}`; medians of "
-        f"{rounds} interleaved rounds, fewer for what is over ten times slower."
+        f"that are exactly 0 at T={middle}, at the start of training. {tokens} tokens a batch, `d:{recipe}`; medians "
+        f"of {rounds} interleaved rounds, fewer for what is over ten times slower."
     )
     return f"{markdown(['attention', 'zeros', *heads], rows)}\n\n{note}"
