@@ -78,10 +78,11 @@ class Worker:
         return lines[-1] if lines else "it ended without a word"
 
     def close(self) -> None:
-        """Let it end."""
-        if self._process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):
-                self._process.stdin.close()
+        """Let it end; a second time this does nothing."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
         self._process.wait()
         self._errors.close()
 
@@ -89,8 +90,7 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process.poll() is None:
-            self.close()
+        self.close()
 
 
 @contextlib.contextmanager
