@@ -137,4 +137,7 @@ def test_the_figures(core: Benchmark, scaling: Benchmark, decode: Benchmark, tmp
         ):
             assert all(path.stat().st_size > 1000 for path in save(figure, tmp_path, name))
         lines = draw_core(core).axes[0].get_lines()
-        assert [np.asarray(line.get_ydata()).tolist() for line in lines[:2]] == [[1.4, 1.2], [1.3, 1.15]]  # speed, then target
+        assert [np.asarray(line.get_ydata()).tolist() for line in lines[:2]] == [
+            [1.4, 1.2],
+            [1.3, 1.15],
+        ]  # speed, then target

@@ -143,7 +143,7 @@ def measure_decoding(
             measures["decode.bandwidth_share"] = measure(f"{own}|batch:1|limit:read bandwidth", None, share)
         if one.is_ours:
             measures |= _ratios(one, contestants, seconds, own)
-        entries.append({"name": one.label, "measures": measures})
+        entries.append({"name": one.label, "ours": one.is_ours, "measures": measures})
     return entries
 
 

@@ -152,7 +152,7 @@ def _show_core(console: "Console", entry: dict[str, Any]) -> None:
         for name, against in ((f"core.{mode}", TORCHS), (f"core.{mode}.entmax15", ENTMAX)):
             if (found := measures.get(name)) is not None:
                 rows = [
-                    [label, f"{density[label]:.2f}", *cells(found, place)]
+                    [label.partition(" density")[0], f"{density[label]:.2f}", *cells(found, place)]
                     for place, label in enumerate(found["labels"]["case"])
                 ]
                 show_table(console, f"relu_attention against {against}, {mode}", ["case", "density", *CELLS], rows)

@@ -71,6 +71,7 @@ def draw_scaling(bench: Benchmark) -> Figure:
                 lengths |= set(places)
             axes.set_yscale("log")
             axes.yaxis.set_minor_locator(NullLocator())
+            axes.yaxis.set_major_formatter(FuncFormatter(_plain_number))
             _log_lengths(axes, sorted(lengths)[::2])
             if row == 0:
                 axes.set_title(_TITLES[mode])
@@ -97,9 +98,7 @@ def draw_steps(bench: Benchmark) -> Figure:
             number = bench.number(name, "decode.step_ms", batch)
             if number is None:
                 continue
-            is_ours = "decode.over.ctranslate2" in bench.entries[name]["measures"] or name.startswith(
-                ("rela", "softmax")
-            )
+            is_ours = bench.entries[name].get("ours", False)
             axes.barh(place, number.value, color=BLUE if is_ours else FAINT, height=0.7)
             axes.text(number.value, place, f" {number.value:.1f}", va="center", fontsize=8)
         axes.set_yticks(range(len(names)), names)
@@ -125,6 +124,10 @@ def _log_lengths(axes: Axes, lengths: Sequence[int]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(_length_name))
     axes.tick_params(axis="x", labelsize=8)
+
+
+def _plain_number(value: float, _: object = None) -> str:
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
 def _length_name(value: float, _: object = None) -> str:
