@@ -14,14 +14,16 @@ PYTEST := OMP_NUM_THREADS=1 $(RUN) pytest -n 2
 # pyright would otherwise ask the network for a newer version of itself.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo test test-all lint bench docs browser
+BENCH_PARTS := attention sublayer memory decode length train
+
+.PHONY: help demo test test-all lint bench $(BENCH_PARTS:%=bench-%) docs browser
 
 help:
 	@echo "make demo      a corpus, a small rela-g model trained on it, its translations, their BLEU and a look inside; minutes"
 	@echo "make test      lint, types and all tests but the long ones"
 	@echo "make test-all  the long ones too; writes docs/test-all.md"
 	@echo "make lint      style and types alone"
-	@echo "make bench     speed beside torch's own attention at lengths 32, 128 and 512"
+	@echo "make bench     speed and memory beside others; makes docs/benchmarks.md; most of an hour"
 	@echo "make docs      runs the Python and bash blocks of README.md and docs/"
 
 demo: $(VENV)/.stamp
@@ -42,8 +44,36 @@ lint: $(VENV)/.stamp
 browser:
 	@tools/get-browser
 
-bench: $(VENV)/.stamp
-	$(BIN)/rela bench attention --lengths 32,128,512
+# Each part keeps what it has measured when it is cut off, and goes on from there. A part that is done is measured
+# anew by the next `make bench`; `make bench-decode` measures one part alone.
+BENCH := $(BIN)/rela bench
+BENCH_CORPUS ?= multi30k-en-de
+BENCH_MODEL ?= runs/demo-rela-g/training
+
+bench: $(BENCH_PARTS:%=bench-%)
+	$(BIN)/python tools/make_documents.py
+
+bench-attention: $(VENV)/.stamp | $(BENCH_MODEL)
+	$(BENCH) attention --no-sublayer --model $(BENCH_MODEL) --resume --json bench/results/attention.json
+
+bench-sublayer: $(VENV)/.stamp
+	$(BENCH) attention --no-core --lengths 32,128,512 --rounds 21 --resume --json bench/results/sublayer.json
+
+bench-memory: $(VENV)/.stamp
+	$(BENCH) memory --resume --json bench/results/memory.json
+
+bench-decode: $(VENV)/.stamp
+	$(BENCH) decode --threads 2 --resume --json bench/results/decode.json
+
+bench-length: $(VENV)/.stamp
+	$(BENCH) length --corpus $(BENCH_CORPUS) --resume --json bench/results/length.json
+
+bench-train: $(VENV)/.stamp
+	$(BENCH) train --corpus $(BENCH_CORPUS) --updates 20 --resume --json bench/results/train.json
+
+# The model whose queries, keys and values the kernels are timed on.
+runs/demo-rela-g/training: | $(VENV)/.stamp
+	$(BIN)/rela demo
 
 docs: $(VENV)/.stamp
 	$(PYTEST) tests/docs

@@ -2,7 +2,8 @@
 
 usage: python tools/make_documents.py [--weights] [--keep RESULTS NAME]
 
-Reads docs/results/*.json; writes docs/figures/*.svg and the tables in README.md and docs/*.md. Needs matplotlib.
+Reads docs/results/*.json and bench/results/*.json; writes docs/figures/*.svg and the tables in README.md and docs/*.md.
+Needs matplotlib.
 --weights: first computes docs/results/weights.json anew.
 --keep: first copies what the tables and figures need of the results of `rela analyze` to docs/results/NAME.json.
 """
@@ -16,13 +17,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rela.report.benchmarks import tables
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-TABLE_START = "<!-- {}: tools/make_documents.py, from docs/results -->"
+BENCHMARKS = ROOT / "bench" / "results"
+TABLE_START = "<!-- {}: tools/make_documents.py, from {} -->"
 TABLE_END = "<!-- end of {} -->"
 NOT_YET = "Not measured yet."
+_OF_BENCHMARKS = ("benchmark ", "sublayer speed", "core speed")
 MAPS = ("softmax", "sparsemax", "relu")
-MODES = ("forward", "forward+backward")
 GRAMMAR_TABLES = (
     "models",
     "aer",
@@ -92,35 +96,6 @@ def weights_figure(data: dict[str, dict[str, list[list[float]]]]) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def speed_table(data: dict[str, Any], part: str) -> str:
-    """Markdown: one row for each attention; a column for each length forward, then for each forward + backward."""
-    results = data["results"]
-    lengths = [result["length"] for result in results]
-    heads = [f"{mode} {length}" for mode in ("fwd", "both") for length in lengths]
-    lines = [
-        f"| attention | zeros | {' | '.join(heads)} |",
-        "|---|--:|" + "--:|" * len(heads),
-    ]
-    for name in results[0]["attentions"]:
-        row = [f"`{name}`", f"{results[len(results) // 2]['attentions'][name]['sparsity']:.0%}"]
-        for mode in MODES:
-            row += [f"{result['attentions'][name][f'{part} {mode}']['median']:.2f}" for result in results]
-        lines.append("| " + " | ".join(row) + " |")
-    signature = str(results[0]["signature"]).partition("|d:")[2]
-    tokens = results[0]["batch"] * results[0]["length"]
-    lines += [
-        "",
-        f"fwd: inference; both: forward and backward in training; the number is the length T. zeros: share of weights "
-        f"that are exactly 0 at T={lengths[len(lengths) // 2]}, at the start of training. {tokens} tokens a batch, "
-        f"`d:{signature}`; medians of {_rounds(results)} interleaved rounds, fewer for what is over ten times slower.",
-    ]
-    return "\n".join(lines)
-
-
-def _rounds(results: list[dict[str, Any]]) -> int:
-    return int(max(a["sublayer forward"]["rounds"] for a in results[0]["attentions"].values()))
-
-
 def _read(name: str) -> Any:
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))
 
@@ -187,25 +162,43 @@ def results_table() -> str:
     return "\n".join(["| | `softmax` | `rela-g` |", "|---|--:|--:|", *lines])
 
 
-def train_speed_table() -> str:
-    """Markdown: training speed beside JoeyNMT."""
-    lines = [
-        "| attention | times JoeyNMT's target tokens a second | least to greatest | share of the matrix product peak |",
-        "|---|--:|--:|--:|",
-    ]
-    signatures: list[str] = []
-    for path in sorted(RESULTS.glob("bench-train-*.json")):
-        result = json.loads(path.read_text(encoding="utf-8"))
-        attention = result["signature"].partition("attention:")[2].partition("|")[0]
-        spread = f"{result['ratio_low']:.2f} to {result['ratio_high']:.2f}"
-        lines.append(f"| `{attention}` | {result['ratio']:.2f} | {spread} | {result['peak_share']:.0%} |")
-        signatures.append(f"`{result['signature']}`")
-    return "\n".join([*lines, "", "; ".join(signatures)])
+def benchmark_table(name: str, make: Callable[[Any], str]) -> str:
+    """Markdown: a table of a benchmark's results."""
+    from rela.report.benchmarks.read import read_benchmark
+
+    path = BENCHMARKS / f"{name}.json"
+    return make(read_benchmark(path)) if path.exists() else NOT_YET
 
 
-def attention_speed_table(part: str) -> str:
-    """Markdown: the speed of the sublayer or the core of every attention."""
-    return speed_table(_read("bench-attention.json"), part)
+def targets_table() -> str:
+    """Markdown: all that was asked for, and what came of it."""
+    from rela.report.benchmarks.read import read_benchmark
+    from rela.report.benchmarks.tables import summary_table
+
+    paths = [BENCHMARKS / f"{name}.json" for name in ("attention", "train", "decode")]
+    return summary_table([read_benchmark(path) for path in paths if path.exists()])
+
+
+def draw_benchmarks(folder: Path) -> None:
+    """The figures of the benchmarks that there are results of."""
+    from rela.report.benchmarks.figures import draw_core, draw_scaling, draw_steps
+    from rela.report.benchmarks.read import read_benchmark
+    from rela.report.figures.curves import draw_speed
+    from rela.report.figures.style import drawing, save
+    from rela.report.results import load_results
+
+    draws: dict[str, Callable[[Path], Any]] = {
+        "attention": lambda path: draw_core(read_benchmark(path)),
+        "memory": lambda path: draw_scaling(read_benchmark(path)),
+        "decode": lambda path: draw_steps(read_benchmark(path)),
+        "length": lambda path: draw_speed(load_results(path)),
+    }
+    with tempfile.TemporaryDirectory() as drawn:
+        for name, draw in draws.items():
+            if (path := BENCHMARKS / f"{name}.json").exists():
+                with drawing():
+                    save(draw(path), Path(drawn), name)
+                shutil.copyfile(Path(drawn, f"{name}.svg"), folder / f"bench-{name}.svg")
 
 
 def analysis_table(name: str, table: str, *, paper: bool = True) -> str:
@@ -226,7 +219,10 @@ def looking_cost_table() -> str:
     for data in ("grammar", "gold"):
         for model in _read(f"analysis-{data}.json")["models"]:
             costs.setdefault(model["attention"], {}).setdefault(data, []).append(model["cost"]["ratio"])
-    aligned = {path.stem.removeprefix("bench-align-"): _read(path.name) for path in RESULTS.glob("bench-align-*.json")}
+    aligned = {
+        path.stem.removeprefix("align-"): json.loads(path.read_text(encoding="utf-8"))["models"][0]["measures"]
+        for path in BENCHMARKS.glob("align-*.json")
+    }
     lines = [
         "| attention | analysis, built-in corpus | analysis, Europarl | `rela align`, built-in corpus | "
         "`rela align`, Multi30k |",
@@ -235,11 +231,11 @@ def looking_cost_table() -> str:
     for attention, found in costs.items():
         row = [" ".join(f"{ratio:.2f}" for ratio in found.get(data, ())) or "-" for data in ("grammar", "gold")]
         row += [
-            f"{aligned[name]['ratio']:.2f}" if (name := f"{data}-{attention}") in aligned else "-"
+            f"{aligned[name]['align.cost']['value']:.2f}" if (name := f"{data}-{attention}") in aligned else "-"
             for data in ("grammar", "multi30k")
         ]
         lines.append(f"| `{attention}` | {' | '.join(row)} |")
-    signatures = "; ".join(f"`{found['signature']}`" for _, found in sorted(aligned.items()))
+    signatures = "; ".join(f"`{found['align.cost']['signature']}`" for _, found in sorted(aligned.items()))
     return "\n".join([*lines, "", signatures])
 
 
@@ -287,13 +283,33 @@ def _rounded(value: Any) -> Any:
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
-    "sublayer speed": ("README.md", lambda: attention_speed_table("sublayer")),
-    "core speed": ("docs/attention.md", lambda: attention_speed_table("core")),
+    **{
+        mark: (document, partial(benchmark_table, name, partial(tables.attentions_table, part=part)))
+        for mark, document, name, part in (
+            ("sublayer speed", "README.md", "sublayer", "sublayer"),
+            ("core speed", "docs/attention.md", "sublayer", "core"),
+        )
+    },
+    **{
+        f"benchmark {mark}": ("docs/benchmarks.md", partial(benchmark_table, name, make))
+        for mark, name, make in (
+            ("machine", "decode", tables.machine_table),
+            ("core", "attention", tables.core_table),
+            ("entmax", "attention", tables.entmax_table),
+            ("scaling", "memory", tables.scaling_table),
+            ("scaling points", "memory", tables.scaling_points_table),
+            ("steps", "decode", tables.steps_table),
+            ("decoding", "decode", tables.decoding_table),
+            ("length", "length", tables.length_table),
+            ("train", "train", tables.train_table),
+        )
+    },
+    "benchmark targets": ("docs/benchmarks.md", targets_table),
+    "benchmark summary": ("README.md", targets_table),
     "demo": ("docs/results.md", demo_table),
     "multi30k": ("docs/results.md", multi30k_table),
     "kinds": ("docs/results.md", kinds_table),
     "results": ("README.md", results_table),
-    "training speed": ("docs/results.md", train_speed_table),
     "looking cost": ("docs/results.md", looking_cost_table),
     **{
         f"grammar {table}": ("docs/results.md", partial(analysis_table, "analysis-grammar", table))
@@ -309,7 +325,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
 
 def with_table(document: str, mark: str, table: str) -> str:
     """The document with the table between its marks."""
-    start, end = TABLE_START.format(mark), TABLE_END.format(mark)
+    folder = "bench/results" if mark.startswith(_OF_BENCHMARKS) else "docs/results"
+    start, end = TABLE_START.format(mark, folder), TABLE_END.format(mark)
     before, found_start, rest = document.partition(start)
     _, found_end, after = rest.partition(end)
     if not found_start or not found_end:
@@ -328,6 +345,7 @@ def main() -> None:
     figure = weights_figure(json.loads(weights.read_text(encoding="utf-8")))
     (ROOT / "docs" / "figures" / "weights.svg").write_text(figure, encoding="utf-8")
     draw_analysis(ROOT / "docs" / "figures")
+    draw_benchmarks(ROOT / "docs" / "figures")
     for mark, (name, make) in TABLES.items():
         document = ROOT / name
         text = with_table(document.read_text(encoding="utf-8"), mark, make())

@@ -8,9 +8,7 @@ import torch
 from rela.attention.spec import PRESETS
 from rela.bench.attention import (
     BASELINES,
-    MODES,
     PARTS,
-    Mode,
     Part,
     Setting,
     _core_subjects,  # pyright: ignore[reportPrivateUsage]
@@ -18,6 +16,7 @@ from rela.bench.attention import (
     describe_weights,
     measure,
 )
+from rela.bench.cases import MODES, Mode
 
 SMALL = Setting(length=7, batch=2, dim=16, num_heads=2)
 

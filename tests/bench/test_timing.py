@@ -1,5 +1,6 @@
 """Ratios within a round, whatever the machine does between rounds."""
 
+import math
 import time
 from unittest import mock
 
@@ -8,7 +9,7 @@ import pytest
 from rela.bench.timing import Speed, Subject, compare
 
 
-def _with_clock(seconds: dict[str, float], rounds: int) -> tuple[list[str], dict[str, Speed]]:
+def _with_clock(seconds: dict[str, float], rounds: int, most: float = math.inf) -> tuple[list[str], dict[str, Speed]]:
     """Run subjects that take the given time on a made-up clock; returns what ran, in order, and the speeds."""
     ran: list[str] = []
     clock = 0.0
@@ -22,7 +23,7 @@ def _with_clock(seconds: dict[str, float], rounds: int) -> tuple[list[str], dict
         return run
 
     with mock.patch.object(time, "perf_counter", side_effect=lambda: clock):
-        speeds = compare({name: subject(name) for name in seconds}, "base", rounds=rounds)
+        speeds = compare({name: subject(name) for name in seconds}, "base", rounds=rounds, most=most)
     return ran, speeds
 
 
@@ -33,7 +34,7 @@ def test_speed_is_relative_to_the_baseline() -> None:
 
 
 def test_everything_runs_in_every_round_in_changing_order() -> None:
-    ran = _with_clock({"base": 1.0, "a": 1.0, "b": 1.0}, 6)[0][6:]  # after two warm-up calls each
+    ran = _with_clock({"base": 1.0, "a": 1.0, "b": 1.0}, 6)[0][3:]  # after a warm-up call each
     rounds = [tuple(ran[i : i + 3]) for i in range(0, len(ran), 3)]
     assert len(rounds) == 6
     assert all(sorted(names) == ["a", "b", "base"] for names in rounds)
@@ -42,8 +43,26 @@ def test_everything_runs_in_every_round_in_changing_order() -> None:
 
 def test_a_very_slow_subject_sits_out_rounds() -> None:
     ran, speeds = _with_clock({"base": 1.0, "slow": 100.0}, 9)
-    assert ran.count("slow") - 2 == 3
+    assert ran.count("slow") - 1 == 3
     assert speeds["slow"].rounds == 3
+
+
+def test_a_slow_subject_is_warm_after_one_call() -> None:
+    ran, _ = _with_clock({"base": 0.6, "fast": 0.1}, 3)
+    assert ran[:3] == ["base", "fast", "fast"]
+
+
+def test_short_ones_are_called_several_times() -> None:
+    with mock.patch.object(time, "perf_counter", side_effect=(clock := iter(range(1000))).__next__):
+        speeds = compare({"base": lambda: None}, "base", rounds=3, least=2.5)  # the clock ticks once a call
+    assert speeds["base"].seconds == pytest.approx(1 / 3)
+    assert next(clock) > 0
+
+
+def test_no_round_begins_after_the_time_is_up() -> None:
+    _, speeds = _with_clock({"base": 2.0, "fast": 1.0}, 50, most=100.0)
+    assert 3 <= speeds["fast"].rounds < 10
+    assert speeds["fast"].median == 2.0
 
 
 def test_too_few_rounds_are_refused() -> None:

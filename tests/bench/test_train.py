@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rela.bench import joeynmt, train
+from rela.bench import joeynmt, peers, train
+from rela.bench.results import Points
 from rela.bench.train import Round, TrainSetting
 from rela.text.grammar import write_corpus
 from rela.text.prepare import PrepareOptions, prepare
@@ -20,10 +21,12 @@ from rela.text.store import Store
 
 PEER = """#!/bin/sh
 case "$*" in
-*version*) echo "2.3.0 2.13.0" ;;
+*version*) echo "joeynmt:2.3.0|torch:2.13.0" ;;
 *"joeynmt train"*) for i in 1 2 3 4; do echo "Epoch 1, Step: $i, Tokens per Sec:     $((i * 10)), Lr: 0.1" >&2; done ;;
 esac
 """
+
+NOWHERE = Points(None, resume=False)
 
 
 @pytest.fixture(scope="module")
@@ -54,18 +57,28 @@ def setting(store: Path, **changes: Any) -> TrainSetting:
 def test_paths_relative_to_the_working_folder(store: Path, peer: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(peer.parent)
     relative = Path(os.path.relpath(store))
-    assert train.measure(setting(relative), Path(peer.name), rounds=1, on_round=lambda _: None)["ratio"] > 0
-
-
-def test_measures_interleaved_pairs(store: Path, peer: Path):
     seen: list[Round] = []
-    result = train.measure(setting(store), peer, rounds=3, on_round=seen.append)
+    train.measure_pairs(setting(relative), Path(peer.name), rounds=1, points=NOWHERE, on_round=seen.append)
+    assert len(seen) == 1
+
+
+def test_measures_interleaved_pairs(store: Path, peer: Path, tmp_path: Path):
+    seen: list[Round] = []
+    points = Points(tmp_path / "train.json", resume=True)
+    measures = train.measure_pairs(setting(store), peer, rounds=3, points=points, on_round=seen.append)
     assert len(seen) == 3
     assert all(found.peer == 30 for found in seen)  # the first interval warms up
-    assert result["ratio_low"] <= result["ratio"] <= result["ratio_high"]
-    assert result["ratio"] == sorted(found.ours / 30 for found in seen)[1]
-    assert 0 < result["peak_share"] < 1
+    result = measures["train.over.joeynmt"]
+    assert result["low"] <= result["value"] <= result["high"]
+    assert result["value"] == sorted(found.ours / 30 for found in seen)[1]
+    assert result["target"] == 3
+    assert 0 < measures["train.peak_share"]["value"] < 1
+    assert measures["train.tokens_per_second"]["labels"] == {"program": ["rela", "joeynmt"]}
     assert "joeynmt:2.3.0" in result["signature"]
+    again = Points(tmp_path / "train.json", resume=True)  # the pairs are not run again
+    more: list[Round] = []
+    assert train.measure_pairs(setting(store), peer, rounds=3, points=again, on_round=more.append) == measures
+    assert more == seen
 
 
 def test_the_peer_gets_the_same_pieces(store: Path, tmp_path: Path):
@@ -95,9 +108,9 @@ def test_operations_of_a_token(store: Path):
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("#!/bin/sh\nexit 1\n", "expected the Python of an environment with JoeyNMT"),
+        ("#!/bin/sh\nexit 1\n", "expected the Python of an environment with joeynmt"),
         (
-            '#!/bin/sh\ncase "$*" in *version*) echo 2.3.0 2.13.0;; *) echo sorry >&2; exit 3;; esac\n',
+            '#!/bin/sh\ncase "$*" in *version*) echo joeynmt:2.3.0;; *) echo sorry >&2; exit 3;; esac\n',
             "exit code 3: sorry",
         ),
     ],
@@ -105,12 +118,12 @@ def test_operations_of_a_token(store: Path):
 def test_a_peer_that_does_not_work(store: Path, peer: Path, script: str, message: str):
     peer.write_text(script, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        train.measure(setting(store), peer, rounds=3, on_round=lambda _: None)
+        train.measure_pairs(setting(store), peer, rounds=3, points=NOWHERE, on_round=print)
 
 
 def test_a_python_that_is_not_there(tmp_path: Path):
     with pytest.raises(ValueError, match="make one with"):
-        joeynmt.check_python(tmp_path / "nothing")
+        peers.versions(peers.PEERS["joeynmt"], tmp_path / "nothing")
 
 
 def test_the_command_says_what_is_missing(tmp_path: Path):
@@ -121,4 +134,4 @@ def test_the_command_says_what_is_missing(tmp_path: Path):
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert re.match(r"rela: error: /.*/x: expected the Python of an environment with JoeyNMT; make", done.stderr)
+    assert re.match(r"rela: error: /.*/x: expected the Python of an environment with joeynmt; make", done.stderr)

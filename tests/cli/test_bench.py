@@ -1,32 +1,59 @@
-"""`rela bench attention` and `rela bench align`."""
+"""`rela bench`, its commands in their small forms; tests/bench has the parts."""
 
 import json
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.analysis.studies import make_model
 from tests.cli.helpers import rela
 
+from rela.bench.results import check
+from rela.report.benchmarks.read import Benchmark, read_benchmark
+from rela.report.results import load_results
+
 SMALL = ("--dim", "32", "--heads", "4", "--tokens", "64", "--rounds", "3")
 
 
+def results(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """What a command wrote, if the report can read it."""
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    check(data)
+    return data
+
+
+def read(data: dict[str, Any], folder: Path) -> Benchmark:
+    (folder / "result.json").write_text(json.dumps(data), encoding="utf-8")
+    return read_benchmark(folder / "result.json")
+
+
 def test_one_batch_of_every_attention() -> None:
-    done = rela("bench", "attention", *SMALL, "--lengths", "8")
-    for word in ("sparsity", "null", "extra", "fwd", "+bwd", "softmax", "rela-g-layernorm", "entmax", "topk"):
+    done = rela("bench", "attention", *SMALL, "--lengths", "8", "--no-core")
+    for word in ("spar-", "null", "extra", "fwd", "+bwd", "softmax", "rela-g-layernorm", "entmax", "topk"):
         assert word in done.stdout
-    assert "core" not in done.stdout
+    assert "relu_attention" not in done.stdout
 
 
-def test_several_lengths_with_the_core() -> None:
-    done = rela("bench", "attention", *SMALL, "--lengths", "4,8", "--attentions", "softmax,rela-g", "--json", "-")
-    result = json.loads(done.stdout)
-    assert [r["length"] for r in result["results"]] == [4, 8]
-    assert [r["batch"] for r in result["results"]] == [16, 8]
-    measured = result["results"][0]["attentions"]["rela-g"]
-    assert measured["core forward+backward"]["median"] > 0
-    assert measured["sublayer forward"]["rounds"] == 3
-    assert measured["extra_parameters"] == 64
-    assert result["baselines"]["core"] == "F.scaled_dot_product_attention"
+def test_the_core_and_the_sublayer(tmp_path: Path) -> None:
+    model = make_model(tmp_path / "model")
+    for name in ("test.en", "test.de"):
+        (tmp_path / name).write_text("dog\ncat dog\n", encoding="utf-8")
+    files = ("--model", str(model), "--src", str(tmp_path / "test.en"), "--tgt", str(tmp_path / "test.de"))
+    arguments = (*SMALL, "--lengths", "4,8", "--attentions", "softmax,rela-g", *files, "--json", "-")
+    bench = read(results(rela("bench", "attention", *arguments)), tmp_path)
+    assert list(bench.entries) == ["softmax", "rela-g", "relu_attention"]
+    assert [number.label for number in bench.numbers("rela-g", "sublayer.forward")] == ["4", "8"]
+    assert bench.numbers("rela-g", "core.forward+backward")[0].value > 0
+    assert bench.numbers("rela-g", "sublayer.forward")[0].rounds == 3
+    assert bench.numbers("rela-g", "extra_parameters")[0].value == 64
+    core = {number.label: number for number in bench.numbers("relu_attention", "core.forward")}
+    assert core["plain T=4 BH=8 density=0.5"].target == 1.3
+    assert core["trained cross"].target == 1.0
+    machine = bench.data["machine"]
+    assert machine["threads"] >= 1
+    assert machine["gflops"] > 0
 
 
 @pytest.mark.parametrize(
@@ -37,6 +64,9 @@ def test_several_lengths_with_the_core() -> None:
         (("--heads", "7"), 2, "--heads"),
         (("--rounds", "1"), 2, "--rounds"),
         (("--attentions", "rela-x"), 2, "rela-g"),
+        (("--no-core", "--no-sublayer"), 2, "--sublayer"),
+        (("--src", "x"), 2, "--tgt"),
+        (("--resume",), 2, "--json"),
     ],
 )
 def test_wrong_use(arguments: tuple[str, ...], code: int, word: str) -> None:
@@ -51,7 +81,79 @@ def test_align(tmp_path: Path) -> None:
         (tmp_path / name).write_text("dog\ncat dog\n\n", encoding="utf-8")
     files = ("--src", str(tmp_path / "test.en"), "--tgt", str(tmp_path / "test.de"))
     done = rela("bench", "align", str(tmp_path / "model"), *files, "--rounds", "3", "--json", "-")
-    result = json.loads(done.stdout)
-    assert 0 < result["low"] <= result["ratio"] <= result["high"]
-    assert result["pairs"] == 2
-    assert result["signature"].startswith("align|data:test|pairs:2|attention:rela-g|layer:")
+    data = results(done)
+    assert data["data"]["pairs"] == 2
+    cost = data["models"][0]["measures"]["align.cost"]
+    assert 0 < cost["low"] <= cost["value"] <= cost["high"]
+    assert cost["signature"].startswith("align|data:test|pairs:2|attention:rela-g|layer:")
+
+
+def test_memory(tmp_path: Path) -> None:
+    arguments = ("--lengths", "64,128,256,512", "--methods", "native,sdpa", "--rounds", "3", "--json", "-")
+    bench = read(results(rela("bench", "memory", *arguments)), tmp_path)
+    for name in ("native", "sdpa"):
+        assert [number.label for number in bench.numbers(name, "scaling.forward.seconds")] == [
+            "64",
+            "128",
+            "256",
+            "512",
+        ]
+        assert all(number.value > 0 for number in bench.numbers(name, "scaling.forward+backward.seconds"))
+        assert bench.numbers(name, "scaling.forward.seconds.exponent")
+
+
+def test_decode(tmp_path: Path) -> None:
+    done = rela("bench", "decode", "--quick", "--peers", "none", "--precisions", "float32", "--json", "-")
+    bench = read(results(done), tmp_path)
+    assert list(bench.entries) == ["rela-g float32", "softmax float32"]
+    assert bench.number("rela-g float32", "decode.over.softmax", "1") is not None
+    share = bench.number("rela-g float32", "decode.bandwidth_share")
+    assert share is not None
+    assert 0 < share.value < 1
+    assert bench.data["machine"]["read_gb_per_second"] > 0
+
+
+def test_length_makes_the_figure(tmp_path: Path) -> None:
+    file = tmp_path / "length.json"
+    arguments = ("--attentions", "softmax,rela-g", "--json", str(file))
+    done = rela("bench", "length", "--quick", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.glob("*.points"))
+    speeds = load_results(file).models[1].measures["decode.speed"]
+    assert 5 <= len(speeds.value) <= 10
+    assert len(speeds.labels["length"]) == len(speeds.value)
+    assert file_has_figure(file)
+
+
+def file_has_figure(file: Path) -> bool:
+    pytest.importorskip("matplotlib")
+    from rela.report.figures.curves import draw_speed
+
+    return len(draw_speed(load_results(file)).axes) == 1
+
+
+def test_train_step(tmp_path: Path) -> None:
+    bench = read(results(rela("bench", "train", "--quick", "--no-peer", "--json", "-")), tmp_path)
+    ratio = bench.number("rela-g", "train.step.over.softmax")
+    assert ratio is not None
+    assert ratio.target == 1
+    assert bench.number("softmax", "train.step.peak_share") is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("decode", "--size", "huge"), "base, small, tiny"),
+        (("decode", "--peers", "moses"), "ctranslate2"),
+        (("decode", "--precisions", "int4"), "int8"),
+        (("length", "--size", "huge"), "base, small, tiny"),
+        (("length", "--tgt", "x"), "--src"),
+        (("memory", "--methods", "magic"), "native"),
+        (("memory", "--lengths", "-3"), "--lengths"),
+        (("train", "--no-step", "--no-peer"), "--no-step"),
+    ],
+)
+def test_wrong_use_of_the_others(arguments: tuple[str, ...], word: str) -> None:
+    done = rela("bench", *arguments)
+    assert done.returncode == 2
+    assert word in done.stderr

@@ -40,7 +40,7 @@ def result_files(page: Path) -> Iterator[str]:
     """The files that the commands of a page write with --json, a loop's one for each turn."""
     for block in find_blocks(page):
         turns = re.search(r"for attention in (.+); do", block.text)
-        for name in re.findall(r"--json (docs/results/\S+)", block.text):
+        for name in re.findall(r"--json ((?:docs|bench)/results/\S+)", block.text):
             yield from (name.replace("$attention", turn) for turn in (turns[1].split() if turns else [""]))
 
 

@@ -8,25 +8,27 @@ dropout 0. Weights start as they do in training; inputs are normal random number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rela._version import __version__
-from rela.attention import MultiheadAttention, functional, kernels
+from rela.attention import MultiheadAttention, functional
 from rela.attention.maps import alpha_from_logit
 from rela.attention.masks import Mask
 from rela.attention.spec import resolve
+from rela.bench.cases import MODES, Mode
+from rela.bench.machine import kernel_name
+from rela.bench.results import Number
+from rela.bench.results import measure as as_measure
 from rela.bench.timing import Speed, Subject, compare
 
 Part = Literal["sublayer", "core"]
-Mode = Literal["forward", "forward+backward"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
-MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 BASELINES: Final[dict[Part, str]] = {
     "sublayer": "torch.nn.MultiheadAttention",
     "core": "F.scaled_dot_product_attention",
@@ -48,7 +50,7 @@ class Setting:
         """The recipe of the numbers measured in it."""
         return (
             f"T:{self.length}|B:{self.batch}|d:{self.dim}|H:{self.num_heads}|dtype:float32|device:cpu"
-            f"|threads:{torch.get_num_threads()}|kernel:{_kernel_name()}|torch:{torch.__version__}|rela:{__version__}"
+            f"|threads:{torch.get_num_threads()}|kernel:{kernel_name()}|torch:{torch.__version__}|rela:{__version__}"
             f"|seed:{self.seed}"
         )
 
@@ -92,6 +94,40 @@ def measure(
     make = _sublayer_subjects if part == "sublayer" else _core_subjects
     subjects = make(setting, names, mode)
     return compare(subjects, BASELINES[part], rounds=rounds, seed=setting.seed, on_round=on_round)
+
+
+def entries(found: Sequence[Mapping[str, Any]], rounds: int) -> list[dict[str, Any]]:
+    """Each attention as an entry of a result file, with a measure for each part and mode along the lengths.
+
+    ``found`` has, for each ``setting``, of all ``attentions`` their :class:`Weights` and :class:`Speed` as mappings.
+    """
+    names = list(found[0]["attentions"]) if found else []
+    return [{"name": name, "measures": _measures(found, name, rounds)} for name in names]
+
+
+def _measures(found: Sequence[Mapping[str, Any]], name: str, rounds: int) -> dict[str, Any]:
+    labels = [str(one["setting"].length) for one in found]
+    seen = [one["attentions"][name] for one in found]
+    first: Setting = found[0]["setting"]
+    recipe = f"attention:{name}|{first.signature}|tokens:{first.batch * first.length}|rounds:{rounds}|statistic:median"
+    measures = {
+        f"{part}.{mode}": as_measure(
+            f"{part}|mode:{mode}|against:{BASELINES[part]}|{recipe}",
+            "length",
+            {label: _number(one[f"{part}.{mode}"]) for label, one in zip(labels, seen, strict=True)},
+        )
+        for part in PARTS
+        for mode in MODES
+    }
+    for rate in ("sparsity", "null_rate"):
+        values = {label: Number(value=one[rate]) for label, one in zip(labels, seen, strict=True)}
+        measures[rate] = as_measure(f"{rate}|{recipe}", "length", values)
+    extra = Number(value=seen[0]["extra_parameters"])
+    return measures | {"extra_parameters": as_measure(f"extra parameters|{recipe}", None, extra)}
+
+
+def _number(speed: Mapping[str, Any]) -> Number:
+    return Number.of_speed(Speed(**speed))
 
 
 def _sublayer_subjects(setting: Setting, names: Sequence[str], mode: Mode) -> dict[str, Subject]:
@@ -157,10 +193,6 @@ def _runner(forward: Callable[[], Tensor], inputs: list[Tensor], grad: Tensor, m
         torch.autograd.grad(forward(), used, grad, allow_unused=True)
 
     return run_forward if mode == "forward" else run_both
-
-
-def _kernel_name() -> str:
-    return next(choice.name for choice in kernels.describe() if choice.chosen)
 
 
 def _ours(setting: Setting, name: str) -> MultiheadAttention:

@@ -117,20 +117,6 @@ def _write_pieces(path: Path, sentences: Sentences) -> None:
             file.write(" ".join(map(str, sentences[index].tolist())) + "\n")
 
 
-def check_python(python: Path) -> str:
-    """JoeyNMT's version in another environment, or an error that says how to make one."""
-    code = "import importlib.metadata as m; print(m.version('joeynmt'), m.version('torch'))"
-    try:
-        found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        raise ValueError(
-            f"{python}: expected the Python of an environment with JoeyNMT; make one with `python -m venv joeynmt && "
-            "joeynmt/bin/pip install joeynmt==2.3.0 importlib_metadata` and name joeynmt/bin/python"
-        ) from None
-    joeynmt, torch = found.split()
-    return f"joeynmt:{joeynmt}|torch:{torch}"
-
-
 def run_training(python: Path, config: Path, environment: dict[str, str]) -> list[float]:
     """Train; returns the target tokens a second of every interval between two lines of the log."""
     done = subprocess.run(

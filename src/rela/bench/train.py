@@ -8,16 +8,17 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import torch
-
 from rela._version import __version__
 from rela.bench import joeynmt
+from rela.bench.machine import matmul_peak
+from rela.bench.peers import PEERS, clean_environment, versions
+from rela.bench.results import Number, Points, measure
+from rela.bench.timing import summary
 from rela.model.config import ModelConfig
 from rela.text.store import Store
 from rela.training.allocator import keep_memory
@@ -25,7 +26,6 @@ from rela.training.config import ModelSection, dump_config, to_config
 from rela.training.journal import read_log
 
 _LOG_EVERY: Final = 5
-_PEAK_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,14 @@ class TrainSetting:
     updates: int
     threads: int
     seed: int = 1
+
+    def recipe(self, model: ModelConfig, peer_version: str) -> str:
+        """The signature of all numbers of a run."""
+        return (
+            f"train|size:{self.size}|attention:{self.attention}|vocabulary:{model.target_vocabulary}"
+            f"|batch:{self.tokens}|updates:{self.updates}|threads:{self.threads}|dtype:float32|device:cpu"
+            f"|memory:{keep_memory()}|{peer_version}|v{__version__}"
+        )
 
     def model(self) -> ModelConfig:
         """Our model; the peer's is told from it."""
@@ -61,12 +69,18 @@ class Round:
         return self.ours / self.peer
 
 
-def measure(
-    setting: TrainSetting, peer_python: Path, *, rounds: int, on_round: Callable[[Round], None]
+PEER_TARGET: Final = 3.0
+"""Times JoeyNMT's target tokens a second."""
+PEAK_TARGET: Final = 0.6
+"""Of the matrix-multiply peak."""
+
+
+def measure_pairs(
+    setting: TrainSetting, peer_python: Path, *, rounds: int, points: Points, on_round: Callable[[Round], None]
 ) -> dict[str, Any]:
-    """Interleaved pairs of runs: the order within a pair changes from round to round."""
+    """The measures of interleaved pairs of runs: the order within a pair changes from round to round."""
     peer_python = peer_python.absolute()  # JoeyNMT works in a folder of its own
-    peer_version = joeynmt.check_python(peer_python)
+    peer_version = versions(PEERS["joeynmt"], peer_python)
     store = Store.open(setting.store)
     if not store.tokenizers().joint or "dev" not in store.splits:
         raise ValueError(f"{setting.store}: expected a joint vocabulary and a split dev, as the peer's setting needs")
@@ -76,40 +90,42 @@ def measure(
         folder = Path(name)
         options = {"tokens": setting.tokens, "updates": setting.updates, "log_every": _LOG_EVERY, "seed": setting.seed}
         peer_config = joeynmt.write_setting(folder, store, model, **options)
-        environment = os.environ | {"OMP_NUM_THREADS": str(setting.threads), "MKL_NUM_THREADS": str(setting.threads)}
-        for number in range(rounds):
+        threads = {"OMP_NUM_THREADS": str(setting.threads), "MKL_NUM_THREADS": str(setting.threads)}
+
+        def run(number: int) -> dict[str, float]:
             runs = {
-                "ours": lambda number=number: _run_ours(setting, folder / f"ours-{number}", environment),
-                "peer": lambda: joeynmt.run_training(peer_python, peer_config, environment),
+                "ours": lambda: _run_ours(setting, folder / f"ours-{number}", os.environ | threads),
+                "peer": lambda: joeynmt.run_training(peer_python, peer_config, clean_environment(**threads)),
             }
             order = ("ours", "peer") if number % 2 == 0 else ("peer", "ours")
-            speeds = {which: statistics.median(runs[which]()[1:]) for which in order}
-            found.append(Round(**speeds, peak=matmul_peak(setting, model)))
+            return {which: statistics.median(runs[which]()[1:]) for which in order} | {
+                "peak": matmul_peak(setting.tokens, model.dim, model.ffn_dim, threads=setting.threads)
+            }
+
+        recipe = setting.recipe(model, peer_version)
+        for number in range(rounds):
+            found.append(Round(**points.get(f"{recipe}|pair:{number + 1}", lambda number=number: run(number))))
             on_round(found[-1])
-    return summarise(setting, model, found, peer_version)
+    return summarise(found, operations_per_token(model, store), f"{recipe}|pairs:{len(found)}|statistic:median")
 
 
-def summarise(setting: TrainSetting, model: ModelConfig, rounds: list[Round], peer_version: str) -> dict[str, Any]:
-    """Medians over the rounds. The interval is from the least to the greatest ratio."""
-    ratios = [found.ratio for found in rounds]
-    work = operations_per_token(model, Store.open(setting.store))
-    share = statistics.median(found.ours * work / found.peak for found in rounds)
+def summarise(rounds: list[Round], work: float, recipe: str) -> dict[str, Any]:
+    """Medians over the pairs, with their quartiles. ``work`` is that of a target token, in operations."""
+    ours, peers = [found.ours for found in rounds], [found.peer for found in rounds]
     return {
-        "schema": "rela-bench-train/1",
-        "ratio": statistics.median(ratios),
-        "ratio_low": min(ratios),
-        "ratio_high": max(ratios),
-        "coverage": 1 - 2 * 0.5 ** len(ratios),
-        "peak_share": share,
-        "operations_per_token": work,
-        "rounds": [asdict(found) | {"ratio": found.ratio} for found in rounds],
-        "signature": (
-            f"train|size:{setting.size}|attention:{setting.attention}|vocabulary:{model.target_vocabulary}"
-            f"|batch:{setting.tokens}|updates:{setting.updates}|threads:{setting.threads}|dtype:float32|device:cpu"
-            f"|memory:{keep_memory()}"
-            f"|pairs:{len(rounds)}|statistic:median|{peer_version}|rela:{__version__}"
+        "train.over.joeynmt": measure(recipe, None, _summed([found.ratio for found in rounds], PEER_TARGET)),
+        "train.peak_share": measure(
+            f"{recipe}|of:matrix-multiply peak|padding is no work",
+            None,
+            _summed([found.ours * work / found.peak for found in rounds], PEAK_TARGET),
         ),
+        "train.tokens_per_second": measure(recipe, "program", {"rela": _summed(ours), "joeynmt": _summed(peers)}),
     }
+
+
+def _summed(values: list[float], target: float | None = None) -> Number:
+    found = summary(values, 0.0)
+    return Number(value=found.median, low=found.low, high=found.high, rounds=found.rounds, target=target)
 
 
 def _run_ours(setting: TrainSetting, folder: Path, environment: dict[str, str]) -> list[float]:
@@ -142,30 +158,19 @@ def _run_ours(setting: TrainSetting, folder: Path, environment: dict[str, str]) 
 
 
 def operations_per_token(model: ModelConfig, store: Store) -> float:
-    """Floating-point operations of matrix products that a target token needs, forward and backward.
+    """Operations for a target token, with those for its share of the source, on average over the training data."""
+    split = store.split("train")
+    targets = len(split.target.tokens) + len(split)  # EOS among them
+    return operations(model, len(split.source.tokens) + len(split), targets) / targets
+
+
+def operations(model: ModelConfig, source_tokens: int, target_tokens: int) -> float:
+    """Floating-point operations of the matrix products that so many tokens need, forward and backward.
 
     A product of an activation with a matrix of n numbers takes 2n, and twice that to go back. The products inside
-    attention, and whatever is not a product, are left out: they are small here.
+    attention, and whatever is not a product, are left out: they are small here. Padding is no token.
     """
     layer = 4 * model.dim**2 + 2 * model.dim * model.ffn_dim
-    split = store.split("train")
-    source_share = (len(split.source.tokens) + len(split)) / (len(split.target.tokens) + len(split))
     encoder = model.encoder_layers * layer + model.decoder_layers * 2 * model.dim**2  # with the memory's projections
     decoder = model.decoder_layers * (layer + 2 * model.dim**2) + model.dim * model.target_vocabulary
-    return 6 * (encoder * source_share + decoder)
-
-
-def matmul_peak(setting: TrainSetting, model: ModelConfig) -> float:
-    """Operations a second of the feed-forward layer's product, alone: what the machine gives right now."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(setting.threads)
-    try:
-        x, weight = torch.randn(setting.tokens, model.dim), torch.randn(model.dim, model.ffn_dim)
-        out = x @ weight
-        count, started = 0, time.perf_counter()
-        while time.perf_counter() - started < _PEAK_SECONDS:
-            torch.mm(x, weight, out=out)
-            count += 1
-        return 2 * x.numel() * model.ffn_dim * count / (time.perf_counter() - started)
-    finally:
-        torch.set_num_threads(before)
+    return 6.0 * (encoder * source_tokens + decoder * target_tokens)

@@ -7,8 +7,11 @@ from rela.cli import (
     align,
     analyze,
     average,
-    bench,
     bench_align,
+    bench_attention,
+    bench_decode,
+    bench_length,
+    bench_memory,
     bench_train,
     demo,
     doctor,
@@ -61,8 +64,23 @@ COMMANDS: list[Command] = [
     ),
     Command(
         name="bench attention",
-        run=bench.attention,
-        example="rela bench attention --lengths 32,128,512 --json speed.json",
+        run=bench_attention.attention,
+        example="rela bench attention --lengths 32,128,512 --model runs/multi30k --json speed.json",
+    ),
+    Command(
+        name="bench decode",
+        run=bench_decode.decode,
+        example="rela bench decode --batches 1,16 --threads 2 --json decode.json",
+    ),
+    Command(
+        name="bench length",
+        run=bench_length.length,
+        example="rela bench length --corpus multi30k-en-de --json length.json",
+    ),
+    Command(
+        name="bench memory",
+        run=bench_memory.memory,
+        example="rela bench memory --json memory.json --resume",
     ),
     Command(
         name="bench align",

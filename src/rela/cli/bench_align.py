@@ -29,7 +29,9 @@ def align(
     import torch
 
     from rela.alignment.aligner import Aligner
+    from rela.bench import machine
     from rela.bench.align import compare_aligning
+    from rela.bench.results import Number, document, measure
     from rela.text.problems import ReadReport
     from rela.text.readers import PairSource, read_pairs
 
@@ -50,4 +52,7 @@ def align(
     console.print(f"{ratio:.2f}x the time of a plain forward pass (quartiles {low:.2f} to {high:.2f})")
     console.print(signature, style="dim")
     if json_to is not None:
-        write_json({"ratio": ratio, "low": low, "high": high, "pairs": len(texts), "signature": signature}, json_to)
+        number = Number(value=ratio, low=low, high=high, rounds=speed.rounds)
+        name = aligner.model.config.attention.label
+        entry = {"name": name, "measures": {"align.cost": measure(signature, None, number)}}
+        write_json(document("align", machine.describe(), [entry], pairs=len(texts)), json_to)

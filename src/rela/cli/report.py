@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rela.report.figures import FigureReport
     from rela.report.results import Results
 
-_BENCH = "give results of a benchmark of decoding, with the measure decode.speed (docs/results-format.md)"
+_BENCH = "`rela bench length --json FILE` makes one, with the measure decode.speed"
 NO_MATPLOTLIB = 'matplotlib is not installed; pip install "rela-attention[report]"'
 
 

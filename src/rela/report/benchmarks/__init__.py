@@ -1,0 +1,1 @@
+"""Tables and figures of benchmarks, from their result files."""
