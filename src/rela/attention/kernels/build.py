@@ -16,7 +16,11 @@ from rela._machine import find_compiler
 from rela._warn import warn
 
 _SOURCE: Final = Path(__file__).with_name("native.c")
-_FLAGS: Final = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-shared", "-std=gnu11")
+_FLAGS: Final = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-shared")
+_LANGUAGES: Final = {  # C++ without its standard library: the C compiler links it
+    ".c": ("-std=gnu11",),
+    ".cpp": ("-x", "c++", "-std=gnu++17", "-fno-exceptions", "-fno-rtti"),
+}
 _TIMEOUT_SECONDS: Final = 300
 
 
@@ -29,7 +33,7 @@ class Built(NamedTuple):
 
 @functools.cache
 def load(source: Path | None = None) -> Built:
-    """The native kernels, or another C file of ours, compiled if this machine has not done so before."""
+    """The native kernels, or another C or C++ file of ours, compiled if this machine has not done so before."""
     if platform.system() != "Linux":
         return Built(None, f"they are built on Linux only, not on {platform.system()}")
     compiler = find_compiler()
@@ -72,13 +76,14 @@ def _open(source: Path, command: list[str], version: str) -> ctypes.CDLL:
 
 def _compiled(source: Path, command: list[str], version: str, folder: Path) -> Path:
     """The library's path in the folder, keyed by everything that decides what is in it."""
-    parts = (source.read_text(), *command, version, *_FLAGS, platform.machine(), _cpu_flags())
+    flags = (*_FLAGS, *_LANGUAGES[source.suffix])
+    parts = (source.read_text(), *command, version, *flags, platform.machine(), _cpu_flags())
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
     path = folder / f"{source.stem}-{key}.so"
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=folder) as scratch:  # renamed when whole: two processes may build at once
             partial = Path(scratch) / "native.so"
-            arguments = [*command, *_FLAGS, str(source), "-o", str(partial), "-lm"]
+            arguments = [*command, *flags, str(source), "-o", str(partial), "-lm"]
             subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=_TIMEOUT_SECONDS)
             if not partial.is_file():
                 raise OSError(f"{' '.join(command)} made no file: is it a C compiler?")

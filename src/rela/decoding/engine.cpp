@@ -1,0 +1,959 @@
+/* The decoder: a Transformer's beam search on the CPU, one native call a step.
+
+   A step reads every weight once, so with few rows memory decides and with many the registers do. Weights are packed
+   once for a model, in panels of COLS outputs whose rows of numbers follow each other as the product reads them; as
+   float32, or as int8 with a scale for each output, multiplied with activations of 16 bits.
+
+   Keys and values of decoded positions stay where they were written: a table says for each row in which row of each
+   position its past lies, so choosing beams and dropping sentences copies only the table.
+
+   Every sum runs in one order, whatever rows are beside it and however many threads there are: a sentence has the
+   same translation, bit for bit, in any company.
+
+   Compiled on the user's machine at first use by a C++ compiler, without its standard library; called by ctypes. */
+
+#include <math.h>
+#include <omp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512BW__)
+#define LANES 16
+#elif defined(__AVX2__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
+#if defined(__AVX512BW__) || defined(__aarch64__)
+#define TILE 8 /* rows of a register tile: there are 32 registers */
+#else
+#define TILE 4
+#endif
+#define VECTORS 3
+#define COLS (VECTORS * LANES) /* outputs of a panel */
+#define BLOCK 64               /* rows that a panel is multiplied with before the next panel comes */
+#define DEPTH 256              /* inputs of a panel that stay in the first-level cache */
+#define GROUP 8                /* panels of the vocabulary whose scores are looked at together */
+#define WIDE (GROUP * COLS)
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float vec __attribute__((vector_size(LANES * 4)));
+typedef int32_t ivec __attribute__((vector_size(LANES * 4)));
+typedef int16_t svec __attribute__((vector_size(LANES * 2)));
+
+INLINE vec load(const float *p) {
+    vec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void store(float *p, vec v) { memcpy(p, &v, sizeof v); }
+INLINE ivec load_int(const int32_t *p) {
+    ivec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void store_int(int32_t *p, ivec v) { memcpy(p, &v, sizeof v); }
+INLINE vec splat(float x) { return x - (vec){}; }
+INLINE vec pick(ivec mask, vec a, vec b) { return (vec)((mask & (ivec)a) | (~mask & (ivec)b)); }
+INLINE vec largest(vec a, vec b) { return pick(a > b, a, b); }
+INLINE float sum_of(vec v) {
+    float total = 0;
+    for (int i = 0; i < LANES; i++) total += v[i];
+    return total;
+}
+INLINE float largest_of(vec v) {
+    float found = v[0];
+    for (int i = 1; i < LANES; i++) found = v[i] > found ? v[i] : found;
+    return found;
+}
+
+/* exp to within two units in the last place; what is below the smallest normal number becomes that. */
+INLINE vec exp_of(vec x) {
+    const vec low = splat(-87.3f), high = splat(88.7f);
+    x = pick(x < low, low, x);
+    x = pick(x > high, high, x);
+    const vec magic = splat(12582912.0f); /* adding it rounds to a whole number */
+    const vec shifted = x * 1.44269504088896341f + magic;
+    const vec whole = shifted - magic;
+    vec r = x - whole * 0.693359375f;
+    r = r - whole * -2.12194440e-4f;
+    vec y = splat(1.9875691500e-4f);
+    y = y * r + 1.3981999507e-3f;
+    y = y * r + 8.3334519073e-3f;
+    y = y * r + 4.1665795894e-2f;
+    y = y * r + 1.6666665459e-1f;
+    y = y * r + 5.0000001201e-1f;
+    y = y * (r * r) + r + 1.0f;
+    const ivec power = ((ivec)shifted - (ivec)magic) << 23;
+    return (vec)((ivec)y + power);
+}
+INLINE float exp_one(float x) { return exp_of(splat(x))[0]; }
+INLINE vec sigmoid_of(vec x) { return 1.0f / (1.0f + exp_of(-x)); }
+
+/* ------------------------------------------------------------------ what python describes */
+
+struct Matrix {
+    int64_t outputs, inputs;
+    const void *data;    /* packed */
+    const float *scales; /* of int8 outputs */
+    const float *bias;   /* or none */
+};
+struct Attention {
+    Matrix in, out;
+    int64_t map, norm;
+    double scale, slope, eps, power;
+    const float *thresholds, *weight, *bias, *gate;
+};
+struct LayerNorm {
+    const float *weight, *bias;
+    double eps;
+};
+struct Layer {
+    Attention self, cross;
+    Matrix memory; /* keys and values of the cross-attention */
+    Matrix expand, contract;
+    LayerNorm self_norm, cross_norm, feed_norm;
+};
+struct Model {
+    int64_t dim, heads, hidden, is_int8, num_encoder, num_decoder;
+    const Layer *encoder, *decoder;
+    Matrix projection;
+    const float *source_table, *target_table;
+};
+struct Job {
+    int64_t batch, width, beam, min_length, threads, pad, bos, eos;
+    const int64_t *source;  /* [batch][width] */
+    const int64_t *longest; /* [batch]: steps at most */
+    const float *positions; /* [as many as any position needs][dim] */
+    float *logits;          /* [batch * beam][vocabulary] of the last step, if somebody wants to see them */
+};
+
+enum { SOFTMAX, RELU, RELU2, GELU, LEAKY, SIGMOID };
+enum { NO_NORM, RMS_NORM, LAYER_NORM };
+
+/* ------------------------------------------------------------------ packing */
+
+INLINE int64_t panels_of(int64_t outputs) { return (outputs + COLS - 1) / COLS; }
+INLINE int64_t even(int64_t n) { return n + (n & 1); }
+
+extern "C" void *rela_allocate(int64_t bytes) {
+    const int64_t page = bytes >= (4 << 20) ? 2 << 20 : 64;
+    void *found = aligned_alloc(page, (bytes + page - 1) / page * page);
+#if defined(__linux__)
+    if (found && page > 64) madvise(found, bytes, MADV_HUGEPAGE); /* streams of weights then cross few page borders */
+#endif
+    return found;
+}
+extern "C" void rela_release(void *memory) { free(memory); }
+
+/* Bytes of a packed matrix. */
+extern "C" int64_t rela_packed_bytes(int64_t outputs, int64_t inputs, int64_t is_int8) {
+    return panels_of(outputs) * COLS * (is_int8 ? even(inputs) : inputs * 4);
+}
+
+extern "C" void rela_pack(const float *source, int64_t outputs, int64_t inputs, float *packed, int64_t threads) {
+#pragma omp parallel for num_threads(threads)
+    for (int64_t panel = 0; panel < panels_of(outputs); panel++) {
+        float *to = packed + panel * COLS * inputs;
+        for (int64_t j = 0; j < COLS; j++) {
+            const int64_t output = panel * COLS + j;
+            for (int64_t k = 0; k < inputs; k++) to[k * COLS + j] = output < outputs ? source[output * inputs + k] : 0;
+        }
+    }
+}
+
+/* Pairs of inputs lie together: one instruction multiplies both and adds the products. */
+extern "C" void rela_pack_int8(const float *source, int64_t outputs, int64_t inputs, int8_t *packed, float *scales,
+                               int64_t threads) {
+    const int64_t depth = even(inputs);
+#pragma omp parallel for num_threads(threads)
+    for (int64_t panel = 0; panel < panels_of(outputs); panel++) {
+        int8_t *to = packed + panel * COLS * depth;
+        memset(to, 0, COLS * depth);
+        for (int64_t j = 0; j < COLS; j++) {
+            const int64_t output = panel * COLS + j;
+            if (output >= outputs) {
+                scales[output] = 0;
+                continue;
+            }
+            const float *row = source + output * inputs;
+            float most = 0;
+            for (int64_t k = 0; k < inputs; k++) most = fabsf(row[k]) > most ? fabsf(row[k]) : most;
+            scales[output] = most / 127;
+            const float factor = most > 0 ? 127 / most : 0;
+            for (int64_t k = 0; k < inputs; k++) to[(k / 2) * 2 * COLS + 2 * j + k % 2] = (int8_t)lrintf(row[k] * factor);
+        }
+    }
+}
+
+/* Numbers here and there in the parameters: changes that torch does not count are seen by them. */
+extern "C" double rela_sample(const int64_t *addresses, const int64_t *sizes, int64_t count) {
+    double total = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const float *values = (const float *)(intptr_t)addresses[i];
+        const int64_t step = sizes[i] / 16 + 1;
+        for (int64_t k = step / 2; k < sizes[i]; k += step) total = total * 1.0000001 + values[k];
+    }
+    return total;
+}
+
+/* ------------------------------------------------------------------ products */
+
+/* Rows of activations; in int8 products their 16-bit form and its scales. */
+struct Rows {
+    float *values;
+    int16_t *whole;
+    float *scales;
+    int64_t stride;
+};
+
+template <int N>
+INLINE void tile(const float *x, int64_t stride, const float *w, int64_t depth, float *c, bool first) {
+    vec acc[N][VECTORS];
+    for (int i = 0; i < N; i++)
+        for (int v = 0; v < VECTORS; v++) acc[i][v] = first ? (vec){} : load(c + i * COLS + v * LANES);
+    for (int64_t k = 0; k < depth; k++, w += COLS) {
+        vec b[VECTORS];
+        for (int v = 0; v < VECTORS; v++) b[v] = load(w + v * LANES);
+        for (int i = 0; i < N; i++) {
+            const vec a = splat(x[i * stride + k]);
+            for (int v = 0; v < VECTORS; v++) acc[i][v] += a * b[v];
+        }
+    }
+    for (int i = 0; i < N; i++)
+        for (int v = 0; v < VECTORS; v++) store(c + i * COLS + v * LANES, acc[i][v]);
+}
+
+/* LANES outputs, each with two int8 weights, times a pair of 16-bit activations. */
+#if defined(__AVX512BW__)
+typedef __m512i weights;
+INLINE weights widen(const int8_t *p) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p)); }
+INLINE ivec pair_product(int32_t pair, weights w) { return (ivec)_mm512_madd_epi16(_mm512_set1_epi32(pair), w); }
+#elif defined(__AVX2__)
+typedef __m256i weights;
+INLINE weights widen(const int8_t *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p)); }
+INLINE ivec pair_product(int32_t pair, weights w) { return (ivec)_mm256_madd_epi16(_mm256_set1_epi32(pair), w); }
+#elif defined(__SSE2__)
+typedef __m128i weights;
+INLINE weights widen(const int8_t *p) {
+    const __m128i bytes = _mm_loadl_epi64((const __m128i *)p);
+    return _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
+}
+INLINE ivec pair_product(int32_t pair, weights w) { return (ivec)_mm_madd_epi16(_mm_set1_epi32(pair), w); }
+#else
+struct weights {
+    ivec first, second;
+};
+INLINE weights widen(const int8_t *p) {
+    weights w;
+    for (int j = 0; j < LANES; j++) {
+        w.first[j] = p[2 * j];
+        w.second[j] = p[2 * j + 1];
+    }
+    return w;
+}
+INLINE ivec pair_product(int32_t pair, weights w) {
+    int16_t x[2];
+    memcpy(x, &pair, 4);
+    return w.first * (int32_t)x[0] + w.second * (int32_t)x[1];
+}
+#endif
+
+template <int N>
+INLINE void tile(const int16_t *x, int64_t stride, const int8_t *w, int64_t depth, int32_t *c, bool first) {
+    ivec acc[N][VECTORS];
+    for (int i = 0; i < N; i++)
+        for (int v = 0; v < VECTORS; v++) acc[i][v] = first ? (ivec){} : load_int(c + i * COLS + v * LANES);
+    for (int64_t k = 0; k < depth; k += 2, w += 2 * COLS) {
+        weights b[VECTORS];
+        for (int v = 0; v < VECTORS; v++) b[v] = widen(w + v * 2 * LANES);
+        for (int i = 0; i < N; i++) {
+            int32_t pair;
+            memcpy(&pair, x + i * stride + k, 4);
+            for (int v = 0; v < VECTORS; v++) acc[i][v] += pair_product(pair, b[v]);
+        }
+    }
+    for (int i = 0; i < N; i++)
+        for (int v = 0; v < VECTORS; v++) store_int(c + i * COLS + v * LANES, acc[i][v]);
+}
+
+/* One panel times up to BLOCK rows, c[rows][COLS]. */
+template <class X, class W, class C>
+static void panel_product(const X *x, int64_t stride, int64_t rows, const W *panel, int64_t inputs, C *c) {
+    const int64_t chunk = rows <= TILE ? inputs : DEPTH * 4 / (int64_t)sizeof(W);
+    for (int64_t start = 0; start < inputs; start += chunk) {
+        const int64_t depth = inputs - start < chunk ? inputs - start : chunk;
+        const W *w = panel + start * COLS;
+        for (int64_t i = 0; i < rows;) {
+            const X *a = x + i * stride + start;
+            C *out = c + i * COLS;
+            const int64_t left = rows - i;
+            const bool first = start == 0;
+#if TILE > 4
+            if (left >= TILE) {
+                tile<TILE>(a, stride, w, depth, out, first);
+                i += TILE;
+                continue;
+            }
+#endif
+            if (left >= 4) tile<4>(a, stride, w, depth, out, first), i += 4;
+            else if (left == 3) tile<3>(a, stride, w, depth, out, first), i += 3;
+            else if (left == 2) tile<2>(a, stride, w, depth, out, first), i += 2;
+            else tile<1>(a, stride, w, depth, out, first), i += 1;
+        }
+    }
+}
+
+/* One panel of a matrix times some rows, with scales and bias: c[rows][COLS], where room for as much again follows. */
+static void outputs_of(const Matrix &m, bool is_int8, const Rows &x, int64_t begin, int64_t rows, int64_t panel, float *c) {
+    const int64_t outputs = m.outputs - panel * COLS < COLS ? m.outputs - panel * COLS : COLS;
+    float bias[COLS] = {0};
+    if (m.bias) memcpy(bias, m.bias + panel * COLS, outputs * sizeof(float));
+    if (!is_int8) {
+        const float *w = (const float *)m.data + panel * COLS * m.inputs;
+        panel_product(x.values + begin * x.stride, x.stride, rows, w, m.inputs, c);
+        if (m.bias)
+            for (int64_t i = 0; i < rows; i++)
+                for (int v = 0; v < COLS; v += LANES) store(c + i * COLS + v, load(c + i * COLS + v) + load(bias + v));
+        return;
+    }
+    const int64_t inputs = even(m.inputs);
+    int32_t *sums = (int32_t *)(c + BLOCK * COLS);
+    panel_product(x.whole + begin * x.stride, x.stride, rows, (const int8_t *)m.data + panel * COLS * inputs, inputs, sums);
+    for (int64_t i = 0; i < rows; i++)
+        for (int v = 0; v < COLS; v += LANES) {
+            const vec sum = __builtin_convertvector(load_int(sums + i * COLS + v), vec);
+            const vec scale = load(m.scales + panel * COLS + v) * x.scales[begin + i];
+            store(c + i * COLS + v, sum * scale + load(bias + v));
+        }
+}
+
+/* This thread's share of out[rows][outputs] = x m^T + bias. */
+static void product(const Matrix &m, bool is_int8, const Rows &x, int64_t rows, float *out, int64_t stride, bool relu,
+                    int64_t me, int64_t team, float *c) {
+    const int64_t blocks = (rows + BLOCK - 1) / BLOCK, tasks = panels_of(m.outputs) * blocks;
+    for (int64_t task = tasks * me / team; task < tasks * (me + 1) / team; task++) {
+        const int64_t panel = task / blocks, begin = task % blocks * BLOCK;
+        const int64_t count = rows - begin < BLOCK ? rows - begin : BLOCK;
+        const int64_t outputs = m.outputs - panel * COLS < COLS ? m.outputs - panel * COLS : COLS;
+        outputs_of(m, is_int8, x, begin, count, panel, c);
+        for (int64_t i = 0; i < count; i++) {
+            float *from = c + i * COLS;
+            if (relu) /* NaN stays */
+                for (int v = 0; v < COLS; v += LANES) store(from + v, pick(load(from + v) < 0.0f, (vec){}, load(from + v)));
+            memcpy(out + (begin + i) * stride + panel * COLS, from, outputs * sizeof(float));
+        }
+    }
+}
+
+/* The 16-bit form of a row: as fine as the sum of all products in 32 bits allows. */
+static void make_whole(const Rows &x, int64_t row, int64_t size) {
+    const float *values = x.values + row * x.stride;
+    int16_t *whole = x.whole + row * x.stride;
+    int64_t limit = INT32_MAX / (127 * size);
+    limit = limit > 32767 ? 32767 : limit < 1 ? 1 : limit;
+    vec most = {}, odd = {};
+    int64_t k = 0;
+    for (; k + LANES <= size; k += LANES) {
+        const vec v = load(values + k);
+        most = largest(largest(v, -v), most);
+        odd += v * 0.0f; /* NaN if any is not finite */
+    }
+    float greatest = largest_of(most), bad = sum_of(odd);
+    for (; k < size; k++) {
+        greatest = fabsf(values[k]) > greatest ? fabsf(values[k]) : greatest;
+        bad += values[k] * 0.0f;
+    }
+    const float factor = greatest > 0 ? limit / greatest : 0;
+    const bool fits = bad == 0 && isfinite(factor);
+    x.scales[row] = fits ? greatest / limit : bad == 0 ? 0 : NAN;
+    const float used = fits ? factor : 0;
+    const vec magic = splat(12582912.0f);
+    for (k = 0; k + LANES <= size; k += LANES) {
+        const ivec rounded = (ivec)(load(values + k) * used + magic) - (ivec)magic;
+        const svec narrow = __builtin_convertvector(bad == 0 ? rounded : (ivec){}, svec);
+        memcpy(whole + k, &narrow, sizeof narrow);
+    }
+    for (; k < size; k++) whole[k] = bad == 0 ? (int16_t)lrintf(values[k] * used) : 0;
+    if (size & 1) whole[size] = 0;
+}
+
+/* ------------------------------------------------------------------ norms */
+
+static float mean_of(const float *x, int64_t size) {
+    vec total = {};
+    int64_t k = 0;
+    for (; k + LANES <= size; k += LANES) total += load(x + k);
+    float sum = sum_of(total);
+    for (; k < size; k++) sum += x[k];
+    return sum / size;
+}
+static float mean_square(const float *x, int64_t size, float centre, float factor) {
+    vec total = {};
+    int64_t k = 0;
+    for (; k + LANES <= size; k += LANES) {
+        const vec v = (load(x + k) - centre) * factor;
+        total += v * v;
+    }
+    float sum = sum_of(total);
+    for (; k < size; k++) sum += (x[k] - centre) * factor * ((x[k] - centre) * factor);
+    return sum / size;
+}
+
+/* x = norm(x + y) */
+static void add_and_norm(const LayerNorm &norm, float *x, const float *y, int64_t size) {
+    for (int64_t k = 0; k < size; k++) x[k] += y[k];
+    const float mean = mean_of(x, size);
+    const float factor = 1.0f / sqrtf(mean_square(x, size, mean, 1.0f) + (float)norm.eps);
+    for (int64_t k = 0; k < size; k++) x[k] = (x[k] - mean) * factor * norm.weight[k] + norm.bias[k];
+}
+
+/* The norm over concatenated heads: rela.attention.norms. Large rows are scaled down before they are squared. */
+static void norm_heads(const Attention &a, float *x, int64_t size) {
+    if (a.norm == NO_NORM) return;
+    const float mean = a.norm == LAYER_NORM ? mean_of(x, size) : 0.0f;
+    float most = 1;
+    for (int64_t k = 0; k < size; k++) most = fabsf(x[k] - mean) > most ? fabsf(x[k] - mean) : most;
+    const float small = 1.0f / most;
+    const float unit = small / sqrtf(mean_square(x, size, mean, small) + (float)a.eps * small * small);
+    int64_t k = 0;
+    for (; k + LANES <= size; k += LANES) {
+        const vec v = load(x + k);
+        vec y = (v - mean) * unit * load(a.weight + k);
+        if (a.bias) y += load(a.bias + k);
+        if (a.gate) y *= sigmoid_of(load(a.gate + k) * v);
+        store(x + k, y);
+    }
+    for (; k < size; k++) {
+        float y = (x[k] - mean) * unit * a.weight[k];
+        if (a.bias) y += a.bias[k];
+        if (a.gate) y *= sigmoid_of(splat(a.gate[k] * x[k]))[0];
+        x[k] = y;
+    }
+}
+
+/* ------------------------------------------------------------------ attention */
+
+INLINE float dot(const float *a, const float *b, int64_t size) {
+    vec even_sum = {}, odd_sum = {};
+    int64_t k = 0;
+    for (; k + 2 * LANES <= size; k += 2 * LANES) {
+        even_sum += load(a + k) * load(b + k);
+        odd_sum += load(a + k + LANES) * load(b + k + LANES);
+    }
+    for (; k + LANES <= size; k += LANES) even_sum += load(a + k) * load(b + k);
+    float total = sum_of(even_sum + odd_sum);
+    for (; k < size; k++) total += a[k] * b[k];
+    return total;
+}
+
+INLINE void add_scaled(float *out, float weight, const float *v, int64_t size) {
+    int64_t k = 0;
+    for (; k + LANES <= size; k += LANES) store(out + k, load(out + k) + weight * load(v + k));
+    for (; k < size; k++) out[k] += weight * v[k];
+}
+
+/* Scores of one head to weights: rela.attention.maps, where every key is allowed. */
+static void map_scores(const Attention &a, float threshold, float *s, int64_t n) {
+    if (a.map == SOFTMAX) {
+        float most = -INFINITY;
+        for (int64_t p = 0; p < n; p++) most = s[p] > most ? s[p] : most;
+        float total = 0;
+        int64_t p = 0;
+        vec sums = {};
+        for (; p + LANES <= n; p += LANES) {
+            const vec e = exp_of(load(s + p) - most);
+            sums += e;
+            store(s + p, e);
+        }
+        total = sum_of(sums);
+        for (; p < n; p++) total += s[p] = exp_one(s[p] - most);
+        for (p = 0; p < n; p++) s[p] /= total;
+        return;
+    }
+    for (int64_t p = 0; p < n; p++) {
+        const float x = s[p] - threshold;
+        switch (a.map) {
+        case RELU: s[p] = x <= 0 ? 0 : x; break; /* NaN stays */
+        case RELU2: s[p] = x <= 0 ? 0 : x * x; break;
+        case GELU: s[p] = 0.5f * x * (1 + erff(x * (float)M_SQRT1_2)); break;
+        case LEAKY: s[p] = x <= 0 ? x * (float)a.slope : x; break;
+        default: s[p] = 1 / (1 + expf(-x));
+        }
+    }
+    if (a.power != 0) {
+        const float factor = (float)pow(n > 1 ? (double)n : 1.0, -a.power);
+        for (int64_t p = 0; p < n; p++) s[p] *= factor;
+    }
+}
+
+/* One query to n keys, all heads. `key(p)` is where the keys of position p begin; its values follow dim numbers on.
+   Weights of zero are skipped: most of a rectified attention's are. */
+template <class Key>
+INLINE void attend(const Attention &a, int64_t heads, int64_t dim, const float *query, int64_t n, Key key, float *scores,
+                   float *out) {
+    const int64_t size = dim / heads;
+    const float scale = (float)a.scale;
+    for (int64_t p = 0; p < n; p++) {
+        const float *k = key(p);
+        for (int64_t h = 0; h < heads; h++) scores[h * n + p] = dot(query + h * size, k + h * size, size) * scale;
+    }
+    for (int64_t h = 0; h < heads; h++) map_scores(a, a.thresholds ? a.thresholds[h] : 0, scores + h * n, n);
+    memset(out, 0, dim * sizeof(float));
+    for (int64_t p = 0; p < n; p++) {
+        const float *v = key(p) + dim;
+        for (int64_t h = 0; h < heads; h++) {
+            const float weight = scores[h * n + p];
+            if (weight != 0) add_scaled(out + h * size, weight, v + h * size, size);
+        }
+    }
+    norm_heads(a, out, dim);
+}
+
+/* ------------------------------------------------------------------ a search */
+
+struct Found {
+    int64_t sentence, length, is_finished;
+    double log_probability;
+};
+
+struct Search {
+    const Model *model;
+    Job job;
+    int64_t num_tokens, most_rows, most_steps, most_keys, position, rows, per_sentence, num_alive, best_count, num_found;
+    bool has_nan;
+    int64_t *starts;                        /* [batch + 1]: where a sentence's tokens begin */
+    int64_t *sentences, *counts;            /* [batch]: which are alive; how many hypotheses each has */
+    float *memory;                          /* [layer][token][keys, values] */
+    float *past;                            /* [layer][position][row][keys, values] */
+    int32_t *table, *next_table;            /* [row][position]: in which row a past lies */
+    int32_t *tokens, *origins;              /* [position][row]: what was decoded, and after which row of the last */
+    double *scores, *next_scores;           /* [row] */
+    Rows x, hidden;
+    float *wide, *plain, *scratch;
+    int64_t wide_stride, scratch_size;
+    float *top_values, *group_most, *group_sums; /* best of each thread and row; sums of exp of each group and row */
+    int32_t *top_words;
+    double *candidates;
+    int32_t *candidate_rows, *candidate_words;
+    Found *found;                           /* [batch * beam] */
+    int32_t *pieces;                        /* [batch * beam][steps] */
+    void *parts[32];
+    int num_parts;
+};
+
+template <class T> static bool take(Search *s, T *&pointer, int64_t count) {
+    pointer = (T *)rela_allocate((count > 0 ? count : 1) * (int64_t)sizeof(T) + 64);
+    if (pointer) s->parts[s->num_parts++] = pointer;
+    return pointer != nullptr;
+}
+
+extern "C" void rela_search_end(Search *s) {
+    if (!s) return;
+    for (int i = 0; i < s->num_parts; i++) free(s->parts[i]);
+    free(s);
+}
+
+static void end_rows(const Search *s, const Rows &x, int64_t row, int64_t size) {
+    if (s->model->is_int8) make_whole(x, row, size);
+}
+
+struct Share {
+    int64_t begin, end;
+};
+INLINE Share share(int64_t count, int64_t me, int64_t team) { return {count * me / team, count * (me + 1) / team}; }
+
+static void embed(const Search *s, const float *table, int64_t id, int64_t position, float *x) {
+    const int64_t dim = s->model->dim;
+    const float root = (float)sqrt((double)dim), *from = table + id * dim, *where = s->job.positions + position * dim;
+    for (int64_t k = 0; k < dim; k++) x[k] = from[k] * root + where[k];
+}
+
+/* x = norm(x + out(values)), for values that are in x's 16-bit form too. */
+static void close_sublayer(Search *s, const Matrix &out, const Rows &values, const LayerNorm &norm, int64_t rows,
+                           int64_t me, int64_t team) {
+    const int64_t dim = s->model->dim;
+    product(out, s->model->is_int8, values, rows, s->plain, s->x.stride, false, me, team, s->scratch + me * s->scratch_size);
+#pragma omp barrier
+    const Share mine = share(rows, me, team);
+    for (int64_t i = mine.begin; i < mine.end; i++) {
+        add_and_norm(norm, s->x.values + i * s->x.stride, s->plain + i * s->x.stride, dim);
+        end_rows(s, s->x, i, dim);
+    }
+#pragma omp barrier
+}
+
+static void feed_forward(Search *s, const Layer &layer, int64_t rows, int64_t me, int64_t team) {
+    const Model &m = *s->model;
+    product(layer.expand, m.is_int8, s->x, rows, s->hidden.values, s->hidden.stride, true, me, team,
+            s->scratch + me * s->scratch_size);
+#pragma omp barrier
+    if (m.is_int8) {
+        const Share mine = share(rows, me, team);
+        for (int64_t i = mine.begin; i < mine.end; i++) make_whole(s->hidden, i, m.hidden);
+#pragma omp barrier
+    }
+    close_sublayer(s, layer.contract, s->hidden, layer.feed_norm, rows, me, team);
+}
+
+/* Attended rows, until the output projection has read them: x keeps the residual, and lends its 16-bit form. */
+static Rows attended_rows(const Search *s) {
+    Rows rows = s->x;
+    rows.values = s->hidden.values; /* idle between feed-forwards, and at least as wide: see rela_search_begin */
+    return rows;
+}
+
+static void encode(Search *s, const int64_t *ids, const int64_t *places, int64_t me, int64_t team) {
+    const Model &m = *s->model;
+    const int64_t dim = m.dim, n = s->num_tokens, stride = s->wide_stride;
+    float *scratch = s->scratch + me * s->scratch_size, *scores = scratch + 2 * BLOCK * COLS;
+    const Share mine = share(n, me, team);
+    const Rows attended = attended_rows(s);
+    for (int64_t i = mine.begin; i < mine.end; i++) {
+        embed(s, m.source_table, ids[i], places[i], s->x.values + i * s->x.stride);
+        end_rows(s, s->x, i, dim);
+    }
+#pragma omp barrier
+    for (int64_t l = 0; l < m.num_encoder; l++) {
+        const Layer &layer = m.encoder[l];
+        product(layer.self.in, m.is_int8, s->x, n, s->wide, stride, false, me, team, scratch);
+#pragma omp barrier
+        int64_t sentence = 0;
+        for (int64_t i = mine.begin; i < mine.end; i++) {
+            while (s->starts[sentence + 1] <= i) sentence++;
+            const float *first = s->wide + s->starts[sentence] * stride + dim;
+            attend(layer.self, m.heads, dim, s->wide + i * stride, s->starts[sentence + 1] - s->starts[sentence],
+                   [=](int64_t p) { return first + p * stride; }, scores, attended.values + i * attended.stride);
+            end_rows(s, attended, i, dim);
+        }
+#pragma omp barrier
+        close_sublayer(s, layer.self.out, attended, layer.self_norm, n, me, team);
+        feed_forward(s, layer, n, me, team);
+    }
+    for (int64_t l = 0; l < m.num_decoder; l++)
+        product(m.decoder[l].memory, m.is_int8, s->x, n, s->memory + l * n * 2 * dim, 2 * dim, false, me, team, scratch);
+}
+
+/* Log-sum-exp parts and the best words of some rows, out of the scores of one group of words. */
+static void look_at(Search *s, int64_t group, int64_t begin, int64_t rows, float *scores, int64_t me) {
+    const Job &job = s->job;
+    const int64_t vocabulary = s->model->projection.outputs, first = group * WIDE;
+    const int64_t count = vocabulary - first < WIDE ? vocabulary - first : WIDE;
+    for (int64_t i = 0; i < rows; i++) {
+        float *row = scores + i * WIDE;
+        const int64_t at = begin + i;
+        for (int64_t k = count; k < WIDE; k++) row[k] = -INFINITY;
+        if (job.logits) memcpy(job.logits + at * vocabulary + first, row, count * sizeof(float));
+        vec most = load(row);
+        for (int64_t k = LANES; k < WIDE; k += LANES) most = largest(load(row + k), most);
+        const float greatest = largest_of(most);
+        vec sums = {};
+        for (int64_t k = 0; k < count; k += LANES) {
+            const vec e = exp_of(load(row + k) - greatest);
+            const vec inside = splat(-INFINITY);
+            sums += pick(load(row + k) == inside, (vec){}, e);
+        }
+        s->group_most[group * s->most_rows + at] = greatest;
+        s->group_sums[group * s->most_rows + at] = sum_of(sums);
+        if (group == 0) {
+            row[job.pad] = row[job.bos] = -INFINITY;
+            if (s->position + 1 < job.min_length) row[job.eos] = -INFINITY;
+        }
+        const int64_t best = s->best_count;
+        float *values = s->top_values + (me * s->most_rows + at) * best;
+        int32_t *words = s->top_words + (me * s->most_rows + at) * best;
+        for (int64_t k = 0; k < WIDE; k += LANES) {
+            const vec v = load(row + k);
+            const ivec above = v > values[best - 1];
+            int32_t any = 0;
+            for (int j = 0; j < LANES; j++) any |= above[j];
+            if (!any) continue;
+            for (int j = 0; j < LANES; j++) {
+                const float value = row[k + j];
+                if (!(value > values[best - 1])) continue;
+                int64_t place = best - 1;
+                for (; place > 0 && value > values[place - 1]; place--) {
+                    values[place] = values[place - 1];
+                    words[place] = words[place - 1];
+                }
+                values[place] = value;
+                words[place] = (int32_t)(first + k + j);
+            }
+        }
+    }
+}
+
+static void project(Search *s, int64_t me, int64_t team) {
+    const Model &m = *s->model;
+    const int64_t rows = s->rows, groups = (m.projection.outputs + WIDE - 1) / WIDE;
+    const int64_t panels = panels_of(m.projection.outputs);
+    float *c = s->scratch + me * s->scratch_size, *scores = c + 2 * BLOCK * COLS;
+    for (int64_t i = 0; i < rows * s->best_count; i++)
+        s->top_values[me * s->most_rows * s->best_count + i] = -INFINITY;
+    const Share mine = share(groups, me, team);
+    for (int64_t group = mine.begin; group < mine.end; group++)
+        for (int64_t begin = 0; begin < rows; begin += BLOCK) {
+            const int64_t count = rows - begin < BLOCK ? rows - begin : BLOCK;
+            for (int64_t j = 0; j < GROUP && group * GROUP + j < panels; j++) {
+                outputs_of(m.projection, m.is_int8, s->x, begin, count, group * GROUP + j, c);
+                for (int64_t i = 0; i < count; i++)
+                    memcpy(scores + i * WIDE + j * COLS, c + i * COLS, COLS * sizeof(float));
+            }
+            look_at(s, group, begin, count, scores, me);
+        }
+}
+
+static void decode(Search *s, int64_t me, int64_t team) {
+    const Model &m = *s->model;
+    const int64_t dim = m.dim, n = s->rows, stride = s->wide_stride, t = s->position, most_rows = s->most_rows;
+    float *scratch = s->scratch + me * s->scratch_size, *scores = scratch + 2 * BLOCK * COLS;
+    const Share mine = share(n, me, team);
+    const Rows attended = attended_rows(s);
+    for (int64_t i = mine.begin; i < mine.end; i++) {
+        embed(s, m.target_table, s->tokens[t * most_rows + i], t, s->x.values + i * s->x.stride);
+        end_rows(s, s->x, i, dim);
+    }
+#pragma omp barrier
+    for (int64_t l = 0; l < m.num_decoder; l++) {
+        const Layer &layer = m.decoder[l];
+        float *past = s->past + l * s->most_steps * most_rows * 2 * dim;
+        product(layer.self.in, m.is_int8, s->x, n, s->wide, stride, false, me, team, scratch);
+#pragma omp barrier
+        for (int64_t i = mine.begin; i < mine.end; i++) {
+            int32_t *lies = s->table + i * s->most_steps;
+            lies[t] = (int32_t)i;
+            memcpy(past + (t * most_rows + i) * 2 * dim, s->wide + i * stride + dim, 2 * dim * sizeof(float));
+            attend(layer.self, m.heads, dim, s->wide + i * stride, t + 1,
+                   [=](int64_t p) { return (const float *)past + (p * most_rows + lies[p]) * 2 * dim; }, scores,
+                   attended.values + i * attended.stride);
+            end_rows(s, attended, i, dim);
+        }
+#pragma omp barrier
+        close_sublayer(s, layer.self.out, attended, layer.self_norm, n, me, team);
+        product(layer.cross.in, m.is_int8, s->x, n, s->wide, stride, false, me, team, scratch);
+#pragma omp barrier
+        const float *memory = s->memory + l * s->num_tokens * 2 * dim;
+        for (int64_t i = mine.begin; i < mine.end; i++) {
+            const int64_t sentence = s->sentences[i / s->per_sentence], start = s->starts[sentence];
+            attend(layer.cross, m.heads, dim, s->wide + i * stride, s->starts[sentence + 1] - start,
+                   [=](int64_t p) { return memory + (start + p) * 2 * dim; }, scores,
+                   attended.values + i * attended.stride);
+            end_rows(s, attended, i, dim);
+        }
+#pragma omp barrier
+        close_sublayer(s, layer.cross.out, attended, layer.cross_norm, n, me, team);
+        feed_forward(s, layer, n, me, team);
+    }
+    project(s, me, team);
+}
+
+/* The normaliser of a row: groups in their order, whoever made them. */
+static double log_sum(const Search *s, int64_t row, int64_t groups) {
+    float most = -INFINITY;
+    for (int64_t g = 0; g < groups; g++) {
+        const float value = s->group_most[g * s->most_rows + row];
+        most = value > most ? value : most;
+    }
+    double total = 0;
+    for (int64_t g = 0; g < groups; g++)
+        total += s->group_sums[g * s->most_rows + row] * (double)exp_one(s->group_most[g * s->most_rows + row] - most);
+    return log(total) + most;
+}
+
+/* A hypothesis: the tokens that lead to a row of a position, and, if it did not end there, one more. */
+static void keep(Search *s, int64_t sentence, int64_t position, int64_t row, int32_t last, double log_probability,
+                 bool is_finished) {
+    Found *found = s->found + s->num_found;
+    int32_t *pieces = s->pieces + s->num_found * s->most_steps;
+    int64_t end = position;
+    if (!is_finished) pieces[end++] = last;
+    found->length = end;
+    for (int64_t p = position; p > 0; p--) {
+        pieces[p - 1] = s->tokens[p * s->most_rows + row];
+        row = s->origins[p * s->most_rows + row];
+    }
+    found->sentence = sentence;
+    found->is_finished = is_finished;
+    found->log_probability = log_probability;
+    s->num_found++;
+    s->counts[sentence]++;
+}
+
+/* The best 2 * beam continuations of a sentence, best first; of equals, the earlier. */
+static int64_t gather_candidates(Search *s, int64_t first_row, int64_t groups, int64_t team) {
+    const int64_t most = 2 * s->job.beam;
+    int64_t count = 0;
+    for (int64_t r = 0; r < s->per_sentence; r++) {
+        const int64_t row = first_row + r;
+        const double normaliser = log_sum(s, row, groups);
+        if (isnan(normaliser)) s->has_nan = true;
+        const double base = s->scores[row] - normaliser;
+        if (!(base > -INFINITY)) continue;
+        int64_t taken = 0;
+        int64_t next[256]; /* where each thread's list stands */
+        memset(next, 0, team * sizeof next[0]);
+        for (; taken < s->best_count; taken++) { /* a merge of sorted lists; words of earlier threads are smaller */
+            int64_t from = -1;
+            float value = -INFINITY;
+            for (int64_t who = 0; who < team; who++) {
+                if (next[who] >= s->best_count) continue;
+                const float its = s->top_values[(who * s->most_rows + row) * s->best_count + next[who]];
+                if (its > value) value = its, from = who;
+            }
+            if (from < 0) break;
+            const double total = base + value;
+            const int32_t word = s->top_words[(from * s->most_rows + row) * s->best_count + next[from]++];
+            int64_t place = count < most ? count++ : most;
+            if (place == most && !(total > s->candidates[--place])) break; /* nor will those after it */
+            for (; place > 0 && total > s->candidates[place - 1]; place--) {
+                s->candidates[place] = s->candidates[place - 1];
+                s->candidate_rows[place] = s->candidate_rows[place - 1];
+                s->candidate_words[place] = s->candidate_words[place - 1];
+            }
+            s->candidates[place] = total;
+            s->candidate_rows[place] = (int32_t)row;
+            s->candidate_words[place] = word;
+        }
+    }
+    return count;
+}
+
+/* From scores of words to the rows of the next step. */
+static void choose(Search *s, int64_t team) {
+    const Job &job = s->job;
+    const int64_t beam = job.beam, t = s->position, most_rows = s->most_rows;
+    const int64_t groups = (s->model->projection.outputs + WIDE - 1) / WIDE;
+    int64_t staying = 0;
+    for (int64_t a = 0; a < s->num_alive; a++) {
+        const int64_t sentence = s->sentences[a];
+        const int64_t count = gather_candidates(s, a * s->per_sentence, groups, team);
+        for (int64_t c = 0; c < count && c < beam; c++)
+            if (s->candidate_words[c] == job.eos && s->counts[sentence] < beam)
+                keep(s, sentence, t, s->candidate_rows[c], 0, s->candidates[c], true);
+        if (s->counts[sentence] >= beam) continue;
+        const bool is_last = t + 1 >= job.longest[sentence];
+        int64_t going = 0;
+        for (int64_t c = 0; c < count && going < beam; c++) {
+            if (s->candidate_words[c] == job.eos) continue;
+            if (is_last) {
+                if (s->counts[sentence] < beam)
+                    keep(s, sentence, t, s->candidate_rows[c], s->candidate_words[c], s->candidates[c], false);
+            } else {
+                const int64_t row = staying * beam + going;
+                s->next_scores[row] = s->candidates[c];
+                s->origins[(t + 1) * most_rows + row] = s->candidate_rows[c];
+                s->tokens[(t + 1) * most_rows + row] = s->candidate_words[c];
+            }
+            going++;
+        }
+        if (is_last || going == 0) continue;
+        for (; going < beam; going++) { /* a row that goes nowhere */
+            const int64_t row = staying * beam + going;
+            s->next_scores[row] = -INFINITY;
+            s->origins[(t + 1) * most_rows + row] = (int32_t)(a * s->per_sentence);
+            s->tokens[(t + 1) * most_rows + row] = (int32_t)job.eos;
+        }
+        s->sentences[staying++] = sentence;
+    }
+    s->num_alive = staying;
+    s->per_sentence = beam;
+    s->rows = staying * beam;
+    s->position = t + 1;
+    for (int64_t row = 0; row < s->rows; row++) {
+        const int32_t origin = s->origins[(t + 1) * most_rows + row];
+        memcpy(s->next_table + row * s->most_steps, s->table + origin * s->most_steps, (t + 1) * sizeof(int32_t));
+    }
+    int32_t *table = s->table;
+    s->table = s->next_table, s->next_table = table;
+    double *scores = s->scores;
+    s->scores = s->next_scores, s->next_scores = scores;
+}
+
+/* One more token for every row. How many sentences are left; -1: a probability is no number. */
+extern "C" int64_t rela_search_step(Search *s) {
+    int64_t size = 1;
+#pragma omp parallel num_threads(s->job.threads)
+    {
+        const int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
+        if (me == 0) size = team;
+        decode(s, me, team);
+    }
+    choose(s, size);
+    return s->has_nan ? -1 : s->num_alive;
+}
+
+/* Encodes the sources. NULL: too little memory. */
+extern "C" Search *rela_search_begin(const Model *model, const Job *job) {
+    Search *s = (Search *)calloc(1, sizeof(Search));
+    if (!s) return nullptr;
+    s->model = model, s->job = *job;
+    const int64_t batch = job->batch, beam = job->beam, dim = model->dim, threads = job->threads;
+    int64_t *ids = nullptr, *places = nullptr;
+    bool ok = take(s, s->starts, batch + 1) && take(s, s->sentences, batch) && take(s, s->counts, batch) &&
+              take(s, ids, batch * job->width) && take(s, places, batch * job->width);
+    if (!ok) {
+        rela_search_end(s);
+        return nullptr;
+    }
+    int64_t n = 0;
+    for (int64_t b = 0; b < batch; b++) {
+        s->starts[b] = n;
+        s->sentences[b] = b, s->counts[b] = 0;
+        for (int64_t p = 0; p < job->width; p++)
+            if (job->source[b * job->width + p] != job->pad) ids[n] = job->source[b * job->width + p], places[n++] = p;
+        if (n - s->starts[b] > s->most_keys) s->most_keys = n - s->starts[b];
+        if (job->longest[b] > s->most_steps) s->most_steps = job->longest[b];
+    }
+    s->starts[batch] = n;
+    s->num_tokens = n;
+    s->most_rows = batch * beam;
+    const int64_t steps = s->most_steps + 1, rows = s->most_rows, both = n > rows ? n : rows;
+    s->most_steps = steps;
+    if (steps > s->most_keys) s->most_keys = steps;
+    const int64_t vocabulary = model->projection.outputs, groups = (vocabulary + WIDE - 1) / WIDE;
+    s->best_count = beam + 1 < vocabulary ? beam + 1 : vocabulary;
+    const int64_t widest = model->hidden > dim ? model->hidden : dim;
+    s->x.stride = even(dim) + 16; /* rows a power of two apart would share cache lines */
+    s->hidden.stride = even(widest) + 16;
+    s->wide_stride = 3 * dim + 16;
+    const int64_t looks = BLOCK * WIDE, weights = model->heads * s->most_keys;
+    s->scratch_size = 2 * BLOCK * COLS + (looks > weights ? looks : weights) + 64;
+    ok = take(s, s->memory, model->num_decoder * n * 2 * dim) &&
+         take(s, s->past, model->num_decoder * steps * rows * 2 * dim) && take(s, s->table, rows * steps) &&
+         take(s, s->next_table, rows * steps) && take(s, s->tokens, (steps + 1) * rows) &&
+         take(s, s->origins, (steps + 1) * rows) && take(s, s->scores, rows) && take(s, s->next_scores, rows) &&
+         take(s, s->x.values, both * s->x.stride) && take(s, s->x.scales, both) &&
+         take(s, s->hidden.values, both * s->hidden.stride) && take(s, s->hidden.scales, both) &&
+         take(s, s->wide, both * s->wide_stride) && take(s, s->plain, both * s->x.stride) &&
+         take(s, s->scratch, threads * s->scratch_size) && take(s, s->top_values, threads * rows * s->best_count) &&
+         take(s, s->top_words, threads * rows * s->best_count) && take(s, s->group_most, groups * rows) &&
+         take(s, s->group_sums, groups * rows) && take(s, s->candidates, 2 * beam + 1) &&
+         take(s, s->candidate_rows, 2 * beam + 1) && take(s, s->candidate_words, 2 * beam + 1) &&
+         take(s, s->found, batch * beam) && take(s, s->pieces, batch * beam * steps);
+    if (model->is_int8) {
+        ok = ok && take(s, s->x.whole, both * s->x.stride) && take(s, s->hidden.whole, both * s->hidden.stride);
+    }
+    if (!ok) {
+        rela_search_end(s);
+        return nullptr;
+    }
+    s->num_alive = batch, s->per_sentence = 1, s->rows = batch; /* at first a sentence's beams would be all alike */
+    for (int64_t b = 0; b < batch; b++) s->scores[b] = 0, s->tokens[b] = (int32_t)job->bos;
+#pragma omp parallel num_threads(threads)
+    encode(s, ids, places, omp_get_thread_num(), omp_get_num_threads());
+    return s;
+}
+
+/* All hypotheses up to now, and their pieces, `stride` apart. */
+extern "C" int64_t rela_search_found(const Search *s, const Found **found, const int32_t **pieces, int64_t *stride) {
+    *found = s->found, *pieces = s->pieces, *stride = s->most_steps;
+    return s->num_found;
+}
