@@ -1,7 +1,7 @@
 /* The decoder: a Transformer's beam search on the CPU, one native call a step.
 
    A step reads every weight once, so with few rows memory decides and with many the registers do. Weights are packed
-   once for a model, in panels of COLS outputs whose rows of numbers follow each other as the product reads them; as
+   once for a model, in panels of some outputs whose rows of numbers follow each other as the product reads them; as
    float32, or as int8 with a scale for each output, multiplied with activations of 16 bits.
 
    Keys and values of decoded positions stay where they were written: a table says for each row in which row of each
@@ -32,16 +32,27 @@
 #define LANES 4
 #endif
 #if defined(__AVX512BW__) || defined(__aarch64__)
-#define TILE 8 /* rows of a register tile: there are 32 registers */
+#define REGISTERS 32
 #else
-#define TILE 4
+#define REGISTERS 16
 #endif
-#define VECTORS 3
-#define COLS (VECTORS * LANES) /* outputs of a panel */
-#define BLOCK 64               /* rows that a panel is multiplied with before the next panel comes */
-#define DEPTH 256              /* inputs of a panel that stay in the first-level cache */
-#define GROUP 8                /* panels of the vocabulary whose scores are looked at together */
-#define WIDE (GROUP * COLS)
+#define MOST_COLS (3 * LANES) /* outputs of a panel, at most */
+#define BLOCK 64              /* rows that a panel is multiplied with before the next panel comes */
+#define WIDE (24 * LANES)     /* words of the vocabulary whose scores are looked at together: whole panels */
+
+/* Outputs of a panel, and rows of a register tile: an int8 product needs one register more for each pair of both. */
+struct Float {
+    typedef float input;
+    typedef float weight;
+    typedef float sum;
+    enum { vectors = 3, cols = 3 * LANES, rows = REGISTERS == 32 ? 8 : 4, depth = 256 };
+};
+struct Int8 {
+    typedef int16_t input;
+    typedef int8_t weight;
+    typedef int32_t sum;
+    enum { vectors = REGISTERS == 32 ? 3 : 2, cols = vectors * LANES, rows = REGISTERS == 32 ? 8 : 6, depth = 1024 };
+};
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -64,16 +75,39 @@ INLINE void store_int(int32_t *p, ivec v) { memcpy(p, &v, sizeof v); }
 INLINE vec splat(float x) { return x - (vec){}; }
 INLINE vec pick(ivec mask, vec a, vec b) { return (vec)((mask & (ivec)a) | (~mask & (ivec)b)); }
 INLINE vec largest(vec a, vec b) { return pick(a > b, a, b); }
-INLINE float sum_of(vec v) {
-    float total = 0;
-    for (int i = 0; i < LANES; i++) total += v[i];
-    return total;
-}
 INLINE float largest_of(vec v) {
     float found = v[0];
     for (int i = 1; i < LANES; i++) found = v[i] > found ? v[i] : found;
     return found;
 }
+#if LANES == 8
+INLINE float sum_of(vec v) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+INLINE bool any(ivec mask) { return _mm256_movemask_ps((__m256)mask) != 0; }
+#else
+INLINE float sum_of(vec v) {
+    float total = 0;
+    for (int i = 0; i < LANES; i++) total += v[i];
+    return total;
+}
+INLINE bool any(ivec mask) {
+    int32_t found = 0;
+    for (int i = 0; i < LANES; i++) found |= mask[i];
+    return found != 0;
+}
+#endif
+
+/* Keeps a value in a register: compilers like to read it from memory again for each use. */
+#if defined(__SSE2__)
+#define HOLD(v) __asm__("" : "+x"(v))
+#elif defined(__aarch64__)
+#define HOLD(v) __asm__("" : "+w"(v))
+#else
+#define HOLD(v) (void)0
+#endif
 
 /* exp to within two units in the last place; what is below the smallest normal number becomes that. */
 INLINE vec exp_of(vec x) {
@@ -141,7 +175,8 @@ enum { NO_NORM, RMS_NORM, LAYER_NORM };
 
 /* ------------------------------------------------------------------ packing */
 
-INLINE int64_t panels_of(int64_t outputs) { return (outputs + COLS - 1) / COLS; }
+INLINE int64_t cols_of(bool is_int8) { return is_int8 ? (int64_t)Int8::cols : (int64_t)Float::cols; }
+INLINE int64_t panels_of(int64_t outputs, int64_t cols) { return (outputs + cols - 1) / cols; }
 INLINE int64_t even(int64_t n) { return n + (n & 1); }
 
 extern "C" void *rela_allocate(int64_t bytes) {
@@ -156,16 +191,18 @@ extern "C" void rela_release(void *memory) { free(memory); }
 
 /* Bytes of a packed matrix. */
 extern "C" int64_t rela_packed_bytes(int64_t outputs, int64_t inputs, int64_t is_int8) {
-    return panels_of(outputs) * COLS * (is_int8 ? even(inputs) : inputs * 4);
+    const int64_t cols = cols_of(is_int8);
+    return panels_of(outputs, cols) * cols * (is_int8 ? even(inputs) : inputs * 4);
 }
 
 extern "C" void rela_pack(const float *source, int64_t outputs, int64_t inputs, float *packed, int64_t threads) {
+    const int64_t cols = Float::cols;
 #pragma omp parallel for num_threads(threads)
-    for (int64_t panel = 0; panel < panels_of(outputs); panel++) {
-        float *to = packed + panel * COLS * inputs;
-        for (int64_t j = 0; j < COLS; j++) {
-            const int64_t output = panel * COLS + j;
-            for (int64_t k = 0; k < inputs; k++) to[k * COLS + j] = output < outputs ? source[output * inputs + k] : 0;
+    for (int64_t panel = 0; panel < panels_of(outputs, cols); panel++) {
+        float *to = packed + panel * cols * inputs;
+        for (int64_t j = 0; j < cols; j++) {
+            const int64_t output = panel * cols + j;
+            for (int64_t k = 0; k < inputs; k++) to[k * cols + j] = output < outputs ? source[output * inputs + k] : 0;
         }
     }
 }
@@ -173,13 +210,13 @@ extern "C" void rela_pack(const float *source, int64_t outputs, int64_t inputs, 
 /* Pairs of inputs lie together: one instruction multiplies both and adds the products. */
 extern "C" void rela_pack_int8(const float *source, int64_t outputs, int64_t inputs, int8_t *packed, float *scales,
                                int64_t threads) {
-    const int64_t depth = even(inputs);
+    const int64_t cols = Int8::cols, depth = even(inputs);
 #pragma omp parallel for num_threads(threads)
-    for (int64_t panel = 0; panel < panels_of(outputs); panel++) {
-        int8_t *to = packed + panel * COLS * depth;
-        memset(to, 0, COLS * depth);
-        for (int64_t j = 0; j < COLS; j++) {
-            const int64_t output = panel * COLS + j;
+    for (int64_t panel = 0; panel < panels_of(outputs, cols); panel++) {
+        int8_t *to = packed + panel * cols * depth;
+        memset(to, 0, cols * depth);
+        for (int64_t j = 0; j < cols; j++) {
+            const int64_t output = panel * cols + j;
             if (output >= outputs) {
                 scales[output] = 0;
                 continue;
@@ -189,7 +226,7 @@ extern "C" void rela_pack_int8(const float *source, int64_t outputs, int64_t inp
             for (int64_t k = 0; k < inputs; k++) most = fabsf(row[k]) > most ? fabsf(row[k]) : most;
             scales[output] = most / 127;
             const float factor = most > 0 ? 127 / most : 0;
-            for (int64_t k = 0; k < inputs; k++) to[(k / 2) * 2 * COLS + 2 * j + k % 2] = (int8_t)lrintf(row[k] * factor);
+            for (int64_t k = 0; k < inputs; k++) to[(k / 2) * 2 * cols + 2 * j + k % 2] = (int8_t)lrintf(row[k] * factor);
         }
     }
 }
@@ -215,21 +252,24 @@ struct Rows {
     int64_t stride;
 };
 
-template <int N>
-INLINE void tile(const float *x, int64_t stride, const float *w, int64_t depth, float *c, bool first) {
-    vec acc[N][VECTORS];
+template <int N> INLINE void tile(Float, const float *x, int64_t stride, const float *w, int64_t depth, float *c, bool first) {
+    enum { V = Float::vectors, C = Float::cols };
+    vec acc[N][V];
     for (int i = 0; i < N; i++)
-        for (int v = 0; v < VECTORS; v++) acc[i][v] = first ? (vec){} : load(c + i * COLS + v * LANES);
-    for (int64_t k = 0; k < depth; k++, w += COLS) {
-        vec b[VECTORS];
-        for (int v = 0; v < VECTORS; v++) b[v] = load(w + v * LANES);
+        for (int v = 0; v < V; v++) acc[i][v] = first ? (vec){} : load(c + i * C + v * LANES);
+    for (int64_t k = 0; k < depth; k++, w += C) {
+        vec b[V];
+        for (int v = 0; v < V; v++) {
+            b[v] = load(w + v * LANES);
+            HOLD(b[v]);
+        }
         for (int i = 0; i < N; i++) {
             const vec a = splat(x[i * stride + k]);
-            for (int v = 0; v < VECTORS; v++) acc[i][v] += a * b[v];
+            for (int v = 0; v < V; v++) acc[i][v] += a * b[v];
         }
     }
     for (int i = 0; i < N; i++)
-        for (int v = 0; v < VECTORS; v++) store(c + i * COLS + v * LANES, acc[i][v]);
+        for (int v = 0; v < V; v++) store(c + i * C + v * LANES, acc[i][v]);
 }
 
 /* LANES outputs, each with two int8 weights, times a pair of 16-bit activations. */
@@ -268,89 +308,114 @@ INLINE ivec pair_product(int32_t pair, weights w) {
 #endif
 
 template <int N>
-INLINE void tile(const int16_t *x, int64_t stride, const int8_t *w, int64_t depth, int32_t *c, bool first) {
-    ivec acc[N][VECTORS];
+INLINE void tile(Int8, const int16_t *x, int64_t stride, const int8_t *w, int64_t depth, int32_t *c, bool first) {
+    enum { V = Int8::vectors, C = Int8::cols };
+    ivec acc[N][V];
     for (int i = 0; i < N; i++)
-        for (int v = 0; v < VECTORS; v++) acc[i][v] = first ? (ivec){} : load_int(c + i * COLS + v * LANES);
-    for (int64_t k = 0; k < depth; k += 2, w += 2 * COLS) {
-        weights b[VECTORS];
-        for (int v = 0; v < VECTORS; v++) b[v] = widen(w + v * 2 * LANES);
+        for (int v = 0; v < V; v++) acc[i][v] = first ? (ivec){} : load_int(c + i * C + v * LANES);
+    for (int64_t k = 0; k < depth; k += 2, w += 2 * C) {
+        weights b[V];
+        for (int v = 0; v < V; v++) b[v] = widen(w + v * 2 * LANES);
         for (int i = 0; i < N; i++) {
             int32_t pair;
             memcpy(&pair, x + i * stride + k, 4);
-            for (int v = 0; v < VECTORS; v++) acc[i][v] += pair_product(pair, b[v]);
+            for (int v = 0; v < V; v++) acc[i][v] += pair_product(pair, b[v]);
         }
     }
     for (int i = 0; i < N; i++)
-        for (int v = 0; v < VECTORS; v++) store_int(c + i * COLS + v * LANES, acc[i][v]);
+        for (int v = 0; v < V; v++) store_int(c + i * C + v * LANES, acc[i][v]);
 }
 
-/* One panel times up to BLOCK rows, c[rows][COLS]. */
-template <class X, class W, class C>
-static void panel_product(const X *x, int64_t stride, int64_t rows, const W *panel, int64_t inputs, C *c) {
-    const int64_t chunk = rows <= TILE ? inputs : DEPTH * 4 / (int64_t)sizeof(W);
-    for (int64_t start = 0; start < inputs; start += chunk) {
-        const int64_t depth = inputs - start < chunk ? inputs - start : chunk;
-        const W *w = panel + start * COLS;
-        for (int64_t i = 0; i < rows;) {
-            const X *a = x + i * stride + start;
-            C *out = c + i * COLS;
-            const int64_t left = rows - i;
-            const bool first = start == 0;
-#if TILE > 4
-            if (left >= TILE) {
-                tile<TILE>(a, stride, w, depth, out, first);
-                i += TILE;
-                continue;
+/* The rows that are left, by the largest tile that fits. */
+template <class T, int N> struct Tiles {
+    static void run(const typename T::input *x, int64_t stride, int64_t rows, const typename T::weight *w, int64_t depth,
+                    typename T::sum *c, bool first) {
+        for (; rows >= N; rows -= N, x += N * stride, c += N * T::cols) tile<N>(T(), x, stride, w, depth, c, first);
+        if (rows) Tiles<T, N - 1>::run(x, stride, rows, w, depth, c, first);
+    }
+};
+template <class T> struct Tiles<T, 0> {
+    static void run(const typename T::input *, int64_t, int64_t, const typename T::weight *, int64_t, typename T::sum *, bool) {}
+};
+
+/* One panel times up to BLOCK rows: a part of it that stays in the first-level cache, and all rows, then the next. */
+template <class T>
+static void panel_product(const typename T::input *x, int64_t stride, int64_t rows, const typename T::weight *panel,
+                          int64_t inputs, typename T::sum *c) {
+    const int64_t chunk = rows <= T::rows ? inputs : (int64_t)T::depth;
+    for (int64_t start = 0; start < inputs; start += chunk)
+        Tiles<T, T::rows>::run(x + start, stride, rows, panel + start * T::cols,
+                               inputs - start < chunk ? inputs - start : chunk, c, start == 0);
+}
+
+/* One panel of a matrix times some rows, with scales and bias, to out[rows][outputs]; c is scratch. */
+static void outputs_of(const Matrix &m, bool is_int8, const Rows &x, int64_t begin, int64_t rows, int64_t panel,
+                       float *out, int64_t stride, bool relu, float *c) {
+    const int64_t cols = cols_of(is_int8), first = panel * cols;
+    const int64_t outputs = m.outputs - first < cols ? m.outputs - first : cols;
+    const bool is_whole = outputs == cols;
+    float bias[MOST_COLS] = {0};
+    if (m.bias) memcpy(bias, m.bias + first, outputs * sizeof(float));
+    int32_t *sums = (int32_t *)c;
+    if (is_int8) {
+        const int64_t inputs = even(m.inputs);
+        const int8_t *w = (const int8_t *)m.data + first * inputs;
+        panel_product<Int8>(x.whole + begin * x.stride, x.stride, rows, w, inputs, sums);
+    } else {
+        const float *w = (const float *)m.data + first * m.inputs;
+        panel_product<Float>(x.values + begin * x.stride, x.stride, rows, w, m.inputs, c);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        float last[MOST_COLS], *to = is_whole ? out + i * stride : last;
+        for (int64_t v = 0; v < cols; v += LANES) {
+            vec y = load(c + i * cols + v);
+            if (is_int8) {
+                const vec sum = __builtin_convertvector(load_int(sums + i * cols + v), vec);
+                y = sum * (load(m.scales + first + v) * x.scales[begin + i]);
             }
-#endif
-            if (left >= 4) tile<4>(a, stride, w, depth, out, first), i += 4;
-            else if (left == 3) tile<3>(a, stride, w, depth, out, first), i += 3;
-            else if (left == 2) tile<2>(a, stride, w, depth, out, first), i += 2;
-            else tile<1>(a, stride, w, depth, out, first), i += 1;
+            y += load(bias + v);
+            store(to + v, relu ? pick(y < 0.0f, (vec){}, y) : y); /* NaN stays */
         }
+        if (!is_whole) memcpy(out + i * stride, last, outputs * sizeof(float));
     }
 }
 
-/* One panel of a matrix times some rows, with scales and bias: c[rows][COLS], where room for as much again follows. */
-static void outputs_of(const Matrix &m, bool is_int8, const Rows &x, int64_t begin, int64_t rows, int64_t panel, float *c) {
-    const int64_t outputs = m.outputs - panel * COLS < COLS ? m.outputs - panel * COLS : COLS;
-    float bias[COLS] = {0};
-    if (m.bias) memcpy(bias, m.bias + panel * COLS, outputs * sizeof(float));
-    if (!is_int8) {
-        const float *w = (const float *)m.data + panel * COLS * m.inputs;
-        panel_product(x.values + begin * x.stride, x.stride, rows, w, m.inputs, c);
-        if (m.bias)
-            for (int64_t i = 0; i < rows; i++)
-                for (int v = 0; v < COLS; v += LANES) store(c + i * COLS + v, load(c + i * COLS + v) + load(bias + v));
-        return;
+/* How far the pieces of one thread's share of a product have been taken. */
+struct Queue {
+    int64_t next;
+    char padding[56];
+};
+
+/* A thread of a call; `queue` belongs to the product that it has come to, one for each thread. */
+struct Worker {
+    int64_t me, team;
+    Queue *queue;
+    float *scratch, *scores;
+};
+
+/* The next of `count` pieces of work, or -1: first those of an own share, since neighbours write to the same cache
+   lines, then what the slower ones have left. */
+INLINE int64_t next_of(const Worker &worker, const Queue *queue, int64_t count) {
+    for (int64_t i = 0; i < worker.team; i++) {
+        const int64_t whose = (worker.me + i) % worker.team;
+        const int64_t begin = count * whose / worker.team, end = count * (whose + 1) / worker.team;
+        const int64_t taken = __atomic_fetch_add((int64_t *)&queue[whose].next, 1, __ATOMIC_RELAXED);
+        if (begin + taken < end) return begin + taken;
     }
-    const int64_t inputs = even(m.inputs);
-    int32_t *sums = (int32_t *)(c + BLOCK * COLS);
-    panel_product(x.whole + begin * x.stride, x.stride, rows, (const int8_t *)m.data + panel * COLS * inputs, inputs, sums);
-    for (int64_t i = 0; i < rows; i++)
-        for (int v = 0; v < COLS; v += LANES) {
-            const vec sum = __builtin_convertvector(load_int(sums + i * COLS + v), vec);
-            const vec scale = load(m.scales + panel * COLS + v) * x.scales[begin + i];
-            store(c + i * COLS + v, sum * scale + load(bias + v));
-        }
+    return -1;
 }
 
 /* This thread's share of out[rows][outputs] = x m^T + bias. */
 static void product(const Matrix &m, bool is_int8, const Rows &x, int64_t rows, float *out, int64_t stride, bool relu,
-                    int64_t me, int64_t team, float *c) {
-    const int64_t blocks = (rows + BLOCK - 1) / BLOCK, tasks = panels_of(m.outputs) * blocks;
-    for (int64_t task = tasks * me / team; task < tasks * (me + 1) / team; task++) {
+                    Worker &worker) {
+    const int64_t cols = cols_of(is_int8), panels = panels_of(m.outputs, cols);
+    const int64_t blocks = (rows + BLOCK - 1) / BLOCK;
+    const Queue *queue = worker.queue;
+    worker.queue += worker.team;
+    for (int64_t task; (task = next_of(worker, queue, panels * blocks)) >= 0;) {
         const int64_t panel = task / blocks, begin = task % blocks * BLOCK;
-        const int64_t count = rows - begin < BLOCK ? rows - begin : BLOCK;
-        const int64_t outputs = m.outputs - panel * COLS < COLS ? m.outputs - panel * COLS : COLS;
-        outputs_of(m, is_int8, x, begin, count, panel, c);
-        for (int64_t i = 0; i < count; i++) {
-            float *from = c + i * COLS;
-            if (relu) /* NaN stays */
-                for (int v = 0; v < COLS; v += LANES) store(from + v, pick(load(from + v) < 0.0f, (vec){}, load(from + v)));
-            memcpy(out + (begin + i) * stride + panel * COLS, from, outputs * sizeof(float));
-        }
+        outputs_of(m, is_int8, x, begin, rows - begin < BLOCK ? rows - begin : BLOCK, panel,
+                   out + begin * stride + panel * cols, stride, relu, worker.scratch);
     }
 }
 
@@ -484,7 +549,7 @@ static void map_scores(const Attention &a, float threshold, float *s, int64_t n)
         switch (a.map) {
         case RELU: s[p] = x <= 0 ? 0 : x; break; /* NaN stays */
         case RELU2: s[p] = x <= 0 ? 0 : x * x; break;
-        case GELU: s[p] = 0.5f * x * (1 + erff(x * (float)M_SQRT1_2)); break;
+        case GELU: s[p] = 0.5f * x * erfcf(-x * (float)M_SQRT1_2); break;
         case LEAKY: s[p] = x <= 0 ? x * (float)a.slope : x; break;
         default: s[p] = 1 / (1 + expf(-x));
         }
@@ -539,14 +604,16 @@ struct Search {
     double *scores, *next_scores;           /* [row] */
     Rows x, hidden;
     float *wide, *plain, *scratch;
-    int64_t wide_stride, scratch_size;
+    Queue *queues;
+    double *normalisers;                    /* [row] */
+    int64_t wide_stride, scratch_size, num_queues;
     float *top_values, *group_most, *group_sums; /* best of each thread and row; sums of exp of each group and row */
     int32_t *top_words;
     double *candidates;
     int32_t *candidate_rows, *candidate_words;
     Found *found;                           /* [batch * beam] */
     int32_t *pieces;                        /* [batch * beam][steps] */
-    void *parts[32];
+    void *parts[48];
     int num_parts;
 };
 
@@ -569,7 +636,14 @@ static void end_rows(const Search *s, const Rows &x, int64_t row, int64_t size) 
 struct Share {
     int64_t begin, end;
 };
-INLINE Share share(int64_t count, int64_t me, int64_t team) { return {count * me / team, count * (me + 1) / team}; }
+INLINE Share share(int64_t count, const Worker &worker) {
+    return {count * worker.me / worker.team, count * (worker.me + 1) / worker.team};
+}
+INLINE Worker worker_of(const Search *s) {
+    const int64_t me = omp_get_thread_num();
+    float *scratch = s->scratch + me * s->scratch_size;
+    return {me, omp_get_num_threads(), s->queues, scratch, scratch + BLOCK * MOST_COLS};
+}
 
 static void embed(const Search *s, const float *table, int64_t id, int64_t position, float *x) {
     const int64_t dim = s->model->dim;
@@ -579,11 +653,11 @@ static void embed(const Search *s, const float *table, int64_t id, int64_t posit
 
 /* x = norm(x + out(values)), for values that are in x's 16-bit form too. */
 static void close_sublayer(Search *s, const Matrix &out, const Rows &values, const LayerNorm &norm, int64_t rows,
-                           int64_t me, int64_t team) {
+                           Worker &worker) {
     const int64_t dim = s->model->dim;
-    product(out, s->model->is_int8, values, rows, s->plain, s->x.stride, false, me, team, s->scratch + me * s->scratch_size);
+    product(out, s->model->is_int8, values, rows, s->plain, s->x.stride, false, worker);
 #pragma omp barrier
-    const Share mine = share(rows, me, team);
+    const Share mine = share(rows, worker);
     for (int64_t i = mine.begin; i < mine.end; i++) {
         add_and_norm(norm, s->x.values + i * s->x.stride, s->plain + i * s->x.stride, dim);
         end_rows(s, s->x, i, dim);
@@ -591,17 +665,16 @@ static void close_sublayer(Search *s, const Matrix &out, const Rows &values, con
 #pragma omp barrier
 }
 
-static void feed_forward(Search *s, const Layer &layer, int64_t rows, int64_t me, int64_t team) {
+static void feed_forward(Search *s, const Layer &layer, int64_t rows, Worker &worker) {
     const Model &m = *s->model;
-    product(layer.expand, m.is_int8, s->x, rows, s->hidden.values, s->hidden.stride, true, me, team,
-            s->scratch + me * s->scratch_size);
+    product(layer.expand, m.is_int8, s->x, rows, s->hidden.values, s->hidden.stride, true, worker);
 #pragma omp barrier
     if (m.is_int8) {
-        const Share mine = share(rows, me, team);
+        const Share mine = share(rows, worker);
         for (int64_t i = mine.begin; i < mine.end; i++) make_whole(s->hidden, i, m.hidden);
 #pragma omp barrier
     }
-    close_sublayer(s, layer.contract, s->hidden, layer.feed_norm, rows, me, team);
+    close_sublayer(s, layer.contract, s->hidden, layer.feed_norm, rows, worker);
 }
 
 /* Attended rows, until the output projection has read them: x keeps the residual, and lends its 16-bit form. */
@@ -611,11 +684,11 @@ static Rows attended_rows(const Search *s) {
     return rows;
 }
 
-static void encode(Search *s, const int64_t *ids, const int64_t *places, int64_t me, int64_t team) {
+static void encode(Search *s, const int64_t *ids, const int64_t *places, Worker worker) {
     const Model &m = *s->model;
     const int64_t dim = m.dim, n = s->num_tokens, stride = s->wide_stride;
-    float *scratch = s->scratch + me * s->scratch_size, *scores = scratch + 2 * BLOCK * COLS;
-    const Share mine = share(n, me, team);
+    float *scores = worker.scores;
+    const Share mine = share(n, worker);
     const Rows attended = attended_rows(s);
     for (int64_t i = mine.begin; i < mine.end; i++) {
         embed(s, m.source_table, ids[i], places[i], s->x.values + i * s->x.stride);
@@ -624,7 +697,7 @@ static void encode(Search *s, const int64_t *ids, const int64_t *places, int64_t
 #pragma omp barrier
     for (int64_t l = 0; l < m.num_encoder; l++) {
         const Layer &layer = m.encoder[l];
-        product(layer.self.in, m.is_int8, s->x, n, s->wide, stride, false, me, team, scratch);
+        product(layer.self.in, m.is_int8, s->x, n, s->wide, stride, false, worker);
 #pragma omp barrier
         int64_t sentence = 0;
         for (int64_t i = mine.begin; i < mine.end; i++) {
@@ -635,11 +708,11 @@ static void encode(Search *s, const int64_t *ids, const int64_t *places, int64_t
             end_rows(s, attended, i, dim);
         }
 #pragma omp barrier
-        close_sublayer(s, layer.self.out, attended, layer.self_norm, n, me, team);
-        feed_forward(s, layer, n, me, team);
+        close_sublayer(s, layer.self.out, attended, layer.self_norm, n, worker);
+        feed_forward(s, layer, n, worker);
     }
     for (int64_t l = 0; l < m.num_decoder; l++)
-        product(m.decoder[l].memory, m.is_int8, s->x, n, s->memory + l * n * 2 * dim, 2 * dim, false, me, team, scratch);
+        product(m.decoder[l].memory, m.is_int8, s->x, n, s->memory + l * n * 2 * dim, 2 * dim, false, worker);
 }
 
 /* Log-sum-exp parts and the best words of some rows, out of the scores of one group of words. */
@@ -672,10 +745,7 @@ static void look_at(Search *s, int64_t group, int64_t begin, int64_t rows, float
         int32_t *words = s->top_words + (me * s->most_rows + at) * best;
         for (int64_t k = 0; k < WIDE; k += LANES) {
             const vec v = load(row + k);
-            const ivec above = v > values[best - 1];
-            int32_t any = 0;
-            for (int j = 0; j < LANES; j++) any |= above[j];
-            if (!any) continue;
+            if (!any(v > values[best - 1])) continue;
             for (int j = 0; j < LANES; j++) {
                 const float value = row[k + j];
                 if (!(value > values[best - 1])) continue;
@@ -691,70 +761,6 @@ static void look_at(Search *s, int64_t group, int64_t begin, int64_t rows, float
     }
 }
 
-static void project(Search *s, int64_t me, int64_t team) {
-    const Model &m = *s->model;
-    const int64_t rows = s->rows, groups = (m.projection.outputs + WIDE - 1) / WIDE;
-    const int64_t panels = panels_of(m.projection.outputs);
-    float *c = s->scratch + me * s->scratch_size, *scores = c + 2 * BLOCK * COLS;
-    for (int64_t i = 0; i < rows * s->best_count; i++)
-        s->top_values[me * s->most_rows * s->best_count + i] = -INFINITY;
-    const Share mine = share(groups, me, team);
-    for (int64_t group = mine.begin; group < mine.end; group++)
-        for (int64_t begin = 0; begin < rows; begin += BLOCK) {
-            const int64_t count = rows - begin < BLOCK ? rows - begin : BLOCK;
-            for (int64_t j = 0; j < GROUP && group * GROUP + j < panels; j++) {
-                outputs_of(m.projection, m.is_int8, s->x, begin, count, group * GROUP + j, c);
-                for (int64_t i = 0; i < count; i++)
-                    memcpy(scores + i * WIDE + j * COLS, c + i * COLS, COLS * sizeof(float));
-            }
-            look_at(s, group, begin, count, scores, me);
-        }
-}
-
-static void decode(Search *s, int64_t me, int64_t team) {
-    const Model &m = *s->model;
-    const int64_t dim = m.dim, n = s->rows, stride = s->wide_stride, t = s->position, most_rows = s->most_rows;
-    float *scratch = s->scratch + me * s->scratch_size, *scores = scratch + 2 * BLOCK * COLS;
-    const Share mine = share(n, me, team);
-    const Rows attended = attended_rows(s);
-    for (int64_t i = mine.begin; i < mine.end; i++) {
-        embed(s, m.target_table, s->tokens[t * most_rows + i], t, s->x.values + i * s->x.stride);
-        end_rows(s, s->x, i, dim);
-    }
-#pragma omp barrier
-    for (int64_t l = 0; l < m.num_decoder; l++) {
-        const Layer &layer = m.decoder[l];
-        float *past = s->past + l * s->most_steps * most_rows * 2 * dim;
-        product(layer.self.in, m.is_int8, s->x, n, s->wide, stride, false, me, team, scratch);
-#pragma omp barrier
-        for (int64_t i = mine.begin; i < mine.end; i++) {
-            int32_t *lies = s->table + i * s->most_steps;
-            lies[t] = (int32_t)i;
-            memcpy(past + (t * most_rows + i) * 2 * dim, s->wide + i * stride + dim, 2 * dim * sizeof(float));
-            attend(layer.self, m.heads, dim, s->wide + i * stride, t + 1,
-                   [=](int64_t p) { return (const float *)past + (p * most_rows + lies[p]) * 2 * dim; }, scores,
-                   attended.values + i * attended.stride);
-            end_rows(s, attended, i, dim);
-        }
-#pragma omp barrier
-        close_sublayer(s, layer.self.out, attended, layer.self_norm, n, me, team);
-        product(layer.cross.in, m.is_int8, s->x, n, s->wide, stride, false, me, team, scratch);
-#pragma omp barrier
-        const float *memory = s->memory + l * s->num_tokens * 2 * dim;
-        for (int64_t i = mine.begin; i < mine.end; i++) {
-            const int64_t sentence = s->sentences[i / s->per_sentence], start = s->starts[sentence];
-            attend(layer.cross, m.heads, dim, s->wide + i * stride, s->starts[sentence + 1] - start,
-                   [=](int64_t p) { return memory + (start + p) * 2 * dim; }, scores,
-                   attended.values + i * attended.stride);
-            end_rows(s, attended, i, dim);
-        }
-#pragma omp barrier
-        close_sublayer(s, layer.cross.out, attended, layer.cross_norm, n, me, team);
-        feed_forward(s, layer, n, me, team);
-    }
-    project(s, me, team);
-}
-
 /* The normaliser of a row: groups in their order, whoever made them. */
 static double log_sum(const Search *s, int64_t row, int64_t groups) {
     float most = -INFINITY;
@@ -766,6 +772,70 @@ static double log_sum(const Search *s, int64_t row, int64_t groups) {
     for (int64_t g = 0; g < groups; g++)
         total += s->group_sums[g * s->most_rows + row] * (double)exp_one(s->group_most[g * s->most_rows + row] - most);
     return log(total) + most;
+}
+
+static void project(Search *s, Worker &worker) {
+    const Model &m = *s->model;
+    const int64_t rows = s->rows, groups = (m.projection.outputs + WIDE - 1) / WIDE;
+    const int64_t cols = cols_of(m.is_int8), panels = panels_of(m.projection.outputs, cols), each = WIDE / cols;
+    float *scores = worker.scores;
+    for (int64_t i = 0; i < rows * s->best_count; i++)
+        s->top_values[worker.me * s->most_rows * s->best_count + i] = -INFINITY;
+    for (int64_t group; (group = next_of(worker, worker.queue, groups)) >= 0;)
+        for (int64_t begin = 0; begin < rows; begin += BLOCK) {
+            const int64_t count = rows - begin < BLOCK ? rows - begin : BLOCK;
+            for (int64_t j = 0; j < each && group * each + j < panels; j++)
+                outputs_of(m.projection, m.is_int8, s->x, begin, count, group * each + j, scores + j * cols, WIDE, false,
+                           worker.scratch);
+            look_at(s, group, begin, count, scores, worker.me);
+        }
+#pragma omp barrier
+    const Share mine = share(rows, worker);
+    for (int64_t i = mine.begin; i < mine.end; i++) s->normalisers[i] = log_sum(s, i, groups);
+}
+
+static void decode(Search *s, Worker worker) {
+    const Model &m = *s->model;
+    const int64_t dim = m.dim, n = s->rows, stride = s->wide_stride, t = s->position, most_rows = s->most_rows;
+    float *scores = worker.scores;
+    const Share mine = share(n, worker);
+    const Rows attended = attended_rows(s);
+    for (int64_t i = mine.begin; i < mine.end; i++) {
+        embed(s, m.target_table, s->tokens[t * most_rows + i], t, s->x.values + i * s->x.stride);
+        end_rows(s, s->x, i, dim);
+    }
+#pragma omp barrier
+    for (int64_t l = 0; l < m.num_decoder; l++) {
+        const Layer &layer = m.decoder[l];
+        float *past = s->past + l * s->most_steps * most_rows * 2 * dim;
+        product(layer.self.in, m.is_int8, s->x, n, s->wide, stride, false, worker);
+#pragma omp barrier
+        for (int64_t i = mine.begin; i < mine.end; i++) {
+            int32_t *lies = s->table + i * s->most_steps;
+            lies[t] = (int32_t)i;
+            memcpy(past + (t * most_rows + i) * 2 * dim, s->wide + i * stride + dim, 2 * dim * sizeof(float));
+            attend(layer.self, m.heads, dim, s->wide + i * stride, t + 1,
+                   [=](int64_t p) { return (const float *)past + (p * most_rows + lies[p]) * 2 * dim; }, scores,
+                   attended.values + i * attended.stride);
+            end_rows(s, attended, i, dim);
+        }
+#pragma omp barrier
+        close_sublayer(s, layer.self.out, attended, layer.self_norm, n, worker);
+        product(layer.cross.in, m.is_int8, s->x, n, s->wide, stride, false, worker);
+#pragma omp barrier
+        const float *memory = s->memory + l * s->num_tokens * 2 * dim;
+        for (int64_t i = mine.begin; i < mine.end; i++) {
+            const int64_t sentence = s->sentences[i / s->per_sentence], start = s->starts[sentence];
+            attend(layer.cross, m.heads, dim, s->wide + i * stride, s->starts[sentence + 1] - start,
+                   [=](int64_t p) { return memory + (start + p) * 2 * dim; }, scores,
+                   attended.values + i * attended.stride);
+            end_rows(s, attended, i, dim);
+        }
+#pragma omp barrier
+        close_sublayer(s, layer.cross.out, attended, layer.cross_norm, n, worker);
+        feed_forward(s, layer, n, worker);
+    }
+    project(s, worker);
 }
 
 /* A hypothesis: the tokens that lead to a row of a position, and, if it did not end there, one more. */
@@ -788,29 +858,31 @@ static void keep(Search *s, int64_t sentence, int64_t position, int64_t row, int
 }
 
 /* The best 2 * beam continuations of a sentence, best first; of equals, the earlier. */
-static int64_t gather_candidates(Search *s, int64_t first_row, int64_t groups, int64_t team) {
+static int64_t gather_candidates(Search *s, int64_t first_row, int64_t team) {
     const int64_t most = 2 * s->job.beam;
     int64_t count = 0;
     for (int64_t r = 0; r < s->per_sentence; r++) {
         const int64_t row = first_row + r;
-        const double normaliser = log_sum(s, row, groups);
-        if (isnan(normaliser)) s->has_nan = true;
-        const double base = s->scores[row] - normaliser;
+        if (isnan(s->normalisers[row])) s->has_nan = true;
+        const double base = s->scores[row] - s->normalisers[row];
         if (!(base > -INFINITY)) continue;
         int64_t taken = 0;
         int64_t next[256]; /* where each thread's list stands */
         memset(next, 0, team * sizeof next[0]);
-        for (; taken < s->best_count; taken++) { /* a merge of sorted lists; words of earlier threads are smaller */
+        for (; taken < s->best_count; taken++) { /* a merge of sorted lists */
             int64_t from = -1;
             float value = -INFINITY;
+            int32_t word = 0;
             for (int64_t who = 0; who < team; who++) {
                 if (next[who] >= s->best_count) continue;
-                const float its = s->top_values[(who * s->most_rows + row) * s->best_count + next[who]];
-                if (its > value) value = its, from = who;
+                const int64_t at = (who * s->most_rows + row) * s->best_count + next[who];
+                const float its = s->top_values[at];
+                if (its > value || (its == value && from >= 0 && s->top_words[at] < word))
+                    value = its, word = s->top_words[at], from = who;
             }
             if (from < 0) break;
+            next[from]++;
             const double total = base + value;
-            const int32_t word = s->top_words[(from * s->most_rows + row) * s->best_count + next[from]++];
             int64_t place = count < most ? count++ : most;
             if (place == most && !(total > s->candidates[--place])) break; /* nor will those after it */
             for (; place > 0 && total > s->candidates[place - 1]; place--) {
@@ -830,11 +902,10 @@ static int64_t gather_candidates(Search *s, int64_t first_row, int64_t groups, i
 static void choose(Search *s, int64_t team) {
     const Job &job = s->job;
     const int64_t beam = job.beam, t = s->position, most_rows = s->most_rows;
-    const int64_t groups = (s->model->projection.outputs + WIDE - 1) / WIDE;
     int64_t staying = 0;
     for (int64_t a = 0; a < s->num_alive; a++) {
         const int64_t sentence = s->sentences[a];
-        const int64_t count = gather_candidates(s, a * s->per_sentence, groups, team);
+        const int64_t count = gather_candidates(s, a * s->per_sentence, team);
         for (int64_t c = 0; c < count && c < beam; c++)
             if (s->candidate_words[c] == job.eos && s->counts[sentence] < beam)
                 keep(s, sentence, t, s->candidate_rows[c], 0, s->candidates[c], true);
@@ -880,11 +951,12 @@ static void choose(Search *s, int64_t team) {
 /* One more token for every row. How many sentences are left; -1: a probability is no number. */
 extern "C" int64_t rela_search_step(Search *s) {
     int64_t size = 1;
+    memset(s->queues, 0, s->num_queues * sizeof(Queue));
 #pragma omp parallel num_threads(s->job.threads)
     {
-        const int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
-        if (me == 0) size = team;
-        decode(s, me, team);
+        const Worker worker = worker_of(s);
+        if (worker.me == 0) size = worker.team;
+        decode(s, worker);
     }
     choose(s, size);
     return s->has_nan ? -1 : s->num_alive;
@@ -925,8 +997,9 @@ extern "C" Search *rela_search_begin(const Model *model, const Job *job) {
     s->hidden.stride = even(widest) + 16;
     s->wide_stride = 3 * dim + 16;
     const int64_t looks = BLOCK * WIDE, weights = model->heads * s->most_keys;
-    s->scratch_size = 2 * BLOCK * COLS + (looks > weights ? looks : weights) + 64;
-    ok = take(s, s->memory, model->num_decoder * n * 2 * dim) &&
+    s->scratch_size = BLOCK * MOST_COLS + (looks > weights ? looks : weights) + 64;
+    s->num_queues = threads * 8 * (model->num_encoder + model->num_decoder + 1); /* a layer has fewer products */
+    ok = take(s, s->queues, s->num_queues) && take(s, s->normalisers, rows) && take(s, s->memory, model->num_decoder * n * 2 * dim) &&
          take(s, s->past, model->num_decoder * steps * rows * 2 * dim) && take(s, s->table, rows * steps) &&
          take(s, s->next_table, rows * steps) && take(s, s->tokens, (steps + 1) * rows) &&
          take(s, s->origins, (steps + 1) * rows) && take(s, s->scores, rows) && take(s, s->next_scores, rows) &&
@@ -947,8 +1020,9 @@ extern "C" Search *rela_search_begin(const Model *model, const Job *job) {
     }
     s->num_alive = batch, s->per_sentence = 1, s->rows = batch; /* at first a sentence's beams would be all alike */
     for (int64_t b = 0; b < batch; b++) s->scores[b] = 0, s->tokens[b] = (int32_t)job->bos;
+    memset(s->queues, 0, s->num_queues * sizeof(Queue));
 #pragma omp parallel num_threads(threads)
-    encode(s, ids, places, omp_get_thread_num(), omp_get_num_threads());
+    encode(s, ids, places, worker_of(s));
     return s;
 }
 
