@@ -39,6 +39,7 @@
 #define MOST_COLS (3 * LANES) /* outputs of a panel, at most */
 #define BLOCK 64              /* rows that a panel is multiplied with before the next panel comes */
 #define WIDE (24 * LANES)     /* words of the vocabulary whose scores are looked at together: whole panels */
+#define AHEAD 2048            /* bytes of weights that are called for before they are needed */
 
 /* Outputs of a panel, and rows of a register tile: an int8 product needs one register more for each pair of both. */
 struct Float {
@@ -258,6 +259,7 @@ template <int N> INLINE void tile(Float, const float *x, int64_t stride, const f
     for (int i = 0; i < N; i++)
         for (int v = 0; v < V; v++) acc[i][v] = first ? (vec){} : load(c + i * C + v * LANES);
     for (int64_t k = 0; k < depth; k++, w += C) {
+        if (N <= 4) __builtin_prefetch((const char *)w + AHEAD); /* few rows: memory decides */
         vec b[V];
         for (int v = 0; v < V; v++) {
             b[v] = load(w + v * LANES);
@@ -314,6 +316,7 @@ INLINE void tile(Int8, const int16_t *x, int64_t stride, const int8_t *w, int64_
     for (int i = 0; i < N; i++)
         for (int v = 0; v < V; v++) acc[i][v] = first ? (ivec){} : load_int(c + i * C + v * LANES);
     for (int64_t k = 0; k < depth; k += 2, w += 2 * C) {
+        if (N <= 4) __builtin_prefetch((const char *)w + AHEAD);
         weights b[V];
         for (int v = 0; v < V; v++) b[v] = widen(w + v * 2 * LANES);
         for (int i = 0; i < N; i++) {
@@ -326,26 +329,35 @@ INLINE void tile(Int8, const int16_t *x, int64_t stride, const int8_t *w, int64_
         for (int v = 0; v < V; v++) store_int(c + i * C + v * LANES, acc[i][v]);
 }
 
-/* The rows that are left, by the largest tile that fits. */
+/* The rows that are left, by the largest tile that fits; before each, a part of what comes next is called for. */
 template <class T, int N> struct Tiles {
     static void run(const typename T::input *x, int64_t stride, int64_t rows, const typename T::weight *w, int64_t depth,
-                    typename T::sum *c, bool first) {
-        for (; rows >= N; rows -= N, x += N * stride, c += N * T::cols) tile<N>(T(), x, stride, w, depth, c, first);
-        if (rows) Tiles<T, N - 1>::run(x, stride, rows, w, depth, c, first);
+                    typename T::sum *c, bool first, const char *&coming, int64_t part) {
+        for (; rows >= N; rows -= N, x += N * stride, c += N * T::cols) {
+            for (const char *end = coming + part; coming < end; coming += 64) __builtin_prefetch(coming, 0, 2);
+            tile<N>(T(), x, stride, w, depth, c, first);
+        }
+        if (rows) Tiles<T, N - 1>::run(x, stride, rows, w, depth, c, first, coming, part);
     }
 };
 template <class T> struct Tiles<T, 0> {
-    static void run(const typename T::input *, int64_t, int64_t, const typename T::weight *, int64_t, typename T::sum *, bool) {}
+    static void run(const typename T::input *, int64_t, int64_t, const typename T::weight *, int64_t, typename T::sum *, bool,
+                    const char *&, int64_t) {}
 };
 
-/* One panel times up to BLOCK rows: a part of it that stays in the first-level cache, and all rows, then the next. */
+/* One panel times up to BLOCK rows: a part of it that stays in the first-level cache, and all rows, then the next part.
+   Meanwhile the panel behind it comes near. */
 template <class T>
 static void panel_product(const typename T::input *x, int64_t stride, int64_t rows, const typename T::weight *panel,
                           int64_t inputs, typename T::sum *c) {
-    const int64_t chunk = rows <= T::rows ? inputs : (int64_t)T::depth;
+    const bool is_tile = rows <= T::rows;
+    const int64_t chunk = is_tile ? inputs : (int64_t)T::depth, size = inputs * T::cols * (int64_t)sizeof *panel;
+    const int64_t times = (rows + T::rows - 1) / T::rows * ((inputs + chunk - 1) / chunk);
+    const char *coming = (const char *)panel + size;
     for (int64_t start = 0; start < inputs; start += chunk)
         Tiles<T, T::rows>::run(x + start, stride, rows, panel + start * T::cols,
-                               inputs - start < chunk ? inputs - start : chunk, c, start == 0);
+                               inputs - start < chunk ? inputs - start : chunk, c, start == 0, coming,
+                               is_tile ? 0 : size / times);
 }
 
 /* One panel of a matrix times some rows, with scales and bias, to out[rows][outputs]; c is scratch. */
@@ -507,7 +519,9 @@ static void norm_heads(const Attention &a, float *x, int64_t size) {
 
 /* ------------------------------------------------------------------ attention */
 
-INLINE float dot(const float *a, const float *b, int64_t size) {
+/* Sizes of heads are known to the compiler, if they are among the usual ones; else SIZE is 0. */
+template <int SIZE> INLINE float dot(const float *a, const float *b, int64_t given) {
+    const int64_t size = SIZE ? SIZE : given;
     vec even_sum = {}, odd_sum = {};
     int64_t k = 0;
     for (; k + 2 * LANES <= size; k += 2 * LANES) {
@@ -518,12 +532,6 @@ INLINE float dot(const float *a, const float *b, int64_t size) {
     float total = sum_of(even_sum + odd_sum);
     for (; k < size; k++) total += a[k] * b[k];
     return total;
-}
-
-INLINE void add_scaled(float *out, float weight, const float *v, int64_t size) {
-    int64_t k = 0;
-    for (; k + LANES <= size; k += LANES) store(out + k, load(out + k) + weight * load(v + k));
-    for (; k < size; k++) out[k] += weight * v[k];
 }
 
 /* Scores of one head to weights: rela.attention.maps, where every key is allowed. */
@@ -560,27 +568,58 @@ static void map_scores(const Attention &a, float threshold, float *s, int64_t n)
     }
 }
 
+/* The sum of some values, times their weights. */
+template <int SIZE, class Key>
+INLINE void add_values(const float *weights, const int32_t *places, int64_t count, Key value, float *out, int64_t size) {
+    if (SIZE) {
+        vec acc[SIZE / LANES + 1] = {};
+        for (int64_t i = 0; i < count; i++) {
+            const float *v = value(places[i]), weight = weights[places[i]];
+            for (int j = 0; j < SIZE / LANES; j++) acc[j] += weight * load(v + j * LANES);
+        }
+        for (int j = 0; j < SIZE / LANES; j++) store(out + j * LANES, acc[j]);
+        return;
+    }
+    memset(out, 0, size * sizeof(float));
+    for (int64_t i = 0; i < count; i++) {
+        const float *v = value(places[i]), weight = weights[places[i]];
+        for (int64_t k = 0; k < size; k++) out[k] += weight * v[k];
+    }
+}
+
 /* One query to n keys, all heads. `key(p)` is where the keys of position p begin; its values follow dim numbers on.
-   Weights of zero are skipped: most of a rectified attention's are. */
-template <class Key>
-INLINE void attend(const Attention &a, int64_t heads, int64_t dim, const float *query, int64_t n, Key key, float *scores,
-                   float *out) {
-    const int64_t size = dim / heads;
+   Weights of zero are left out: most of a rectified attention's are. Scratch: n * (heads + 1) numbers. */
+template <int SIZE, class Key>
+INLINE void attend_by(const Attention &a, int64_t heads, int64_t dim, const float *query, int64_t n, Key key,
+                      float *scores, float *out) {
+    const int64_t size = SIZE ? SIZE : dim / heads;
     const float scale = (float)a.scale;
+    int32_t *places = (int32_t *)(scores + heads * n);
     for (int64_t p = 0; p < n; p++) {
         const float *k = key(p);
-        for (int64_t h = 0; h < heads; h++) scores[h * n + p] = dot(query + h * size, k + h * size, size) * scale;
+        for (int64_t h = 0; h < heads; h++) scores[h * n + p] = dot<SIZE>(query + h * size, k + h * size, size) * scale;
     }
-    for (int64_t h = 0; h < heads; h++) map_scores(a, a.thresholds ? a.thresholds[h] : 0, scores + h * n, n);
-    memset(out, 0, dim * sizeof(float));
-    for (int64_t p = 0; p < n; p++) {
-        const float *v = key(p) + dim;
-        for (int64_t h = 0; h < heads; h++) {
-            const float weight = scores[h * n + p];
-            if (weight != 0) add_scaled(out + h * size, weight, v + h * size, size);
+    for (int64_t h = 0; h < heads; h++) {
+        float *weights = scores + h * n;
+        map_scores(a, a.thresholds[h], weights, n);
+        int64_t count = 0;
+        for (int64_t p = 0; p < n; p++) {
+            places[count] = (int32_t)p;
+            count += weights[p] != 0;
         }
+        add_values<SIZE>(weights, places, count, [=](int64_t p) { return key(p) + dim + h * size; }, out + h * size, size);
     }
     norm_heads(a, out, dim);
+}
+
+template <class Key>
+static void attend(const Attention &a, int64_t heads, int64_t dim, const float *query, int64_t n, Key key, float *scores,
+                   float *out) {
+    switch (dim / heads) {
+    case 32: return attend_by<32>(a, heads, dim, query, n, key, scores, out);
+    case 64: return attend_by<64>(a, heads, dim, query, n, key, scores, out);
+    default: return attend_by<0>(a, heads, dim, query, n, key, scores, out);
+    }
 }
 
 /* ------------------------------------------------------------------ a search */
@@ -996,7 +1035,7 @@ extern "C" Search *rela_search_begin(const Model *model, const Job *job) {
     s->x.stride = even(dim) + 16; /* rows a power of two apart would share cache lines */
     s->hidden.stride = even(widest) + 16;
     s->wide_stride = 3 * dim + 16;
-    const int64_t looks = BLOCK * WIDE, weights = model->heads * s->most_keys;
+    const int64_t looks = BLOCK * WIDE, weights = (model->heads + 1) * s->most_keys;
     s->scratch_size = BLOCK * MOST_COLS + (looks > weights ? looks : weights) + 64;
     s->num_queues = threads * 8 * (model->num_encoder + model->num_decoder + 1); /* a layer has fewer products */
     ok = take(s, s->queues, s->num_queues) && take(s, s->normalisers, rows) && take(s, s->memory, model->num_decoder * n * 2 * dim) &&
