@@ -121,9 +121,7 @@ def _native_search(weights: Packed, source: Tensor, options: SearchOptions) -> l
     """The same by compiled steps; between two of them Python may be interrupted."""
     longest = _longest(source, options)
     hypotheses: list[list[Hypothesis]] = [[] for _ in longest]
-    with NativeSearch(
-        weights, source, beam=options.beam, min_length=options.min_length, longest=longest
-    ) as search:
+    with NativeSearch(weights, source, beam=options.beam, min_length=options.min_length, longest=longest) as search:
         left: int | None = len(longest)
         while left:
             left = search.step()
