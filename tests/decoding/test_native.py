@@ -102,7 +102,7 @@ class TestEqualToTorch:
     @pytest.mark.parametrize(
         "lengths", [{"min_length": 5}, {"max_length": 3}, {"min_length": 9, "max_length": 9}, {"min_length": 60}]
     )
-    def test_lengths(self, lengths: dict[str, int], monkeypatch: pytest.MonkeyPatch):
+    def test_lengths(self, lengths: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
         model = made()
         source, options = sources(model, [5, 1, 4]), SearchOptions(**lengths)
         ours = by("native", monkeypatch, model, source, options)
@@ -319,10 +319,10 @@ class TestChoice:
         assert "float64" in str(why_not(made().double(), source))
         assert "vocabulary" in str(why_not(made(), torch.tensor([[31, EOS]])))
         watched = made()
-        watched.get_submodule("decoder.0.feed_forward").register_forward_hook(lambda *_: None)
+        watched.get_submodule("decoder.0.feed_forward").register_forward_hook(lambda *_: None)  # pyright: ignore[reportUnknownLambdaType]
         assert "watches" in str(why_not(watched, source))
         observed = made()
-        observed.attentions()["cross"][0].register_observer(lambda *_: None)
+        observed.attentions()["cross"][0].register_observer(lambda *_: None)  # pyright: ignore[reportUnknownLambdaType]
         assert "observes" in str(why_not(observed, source))
         patched = made()
         patched.logits = lambda hidden: hidden  # pyright: ignore[reportAttributeAccessIssue]
