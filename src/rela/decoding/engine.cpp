@@ -20,7 +20,7 @@
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
-#if defined(__SSE2__)
+#if defined(__SSE2__) && !defined(PORTABLE) /* for tests: no instructions of any CPU in particular */
 #include <immintrin.h>
 #endif
 
@@ -283,7 +283,7 @@ INLINE ivec pair_product(int32_t pair, weights w) { return (ivec)_mm512_madd_epi
 typedef __m256i weights;
 INLINE weights widen(const int8_t *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p)); }
 INLINE ivec pair_product(int32_t pair, weights w) { return (ivec)_mm256_madd_epi16(_mm256_set1_epi32(pair), w); }
-#elif defined(__SSE2__)
+#elif defined(__SSE2__) && !defined(PORTABLE)
 typedef __m128i weights;
 INLINE weights widen(const int8_t *p) {
     const __m128i bytes = _mm_loadl_epi64((const __m128i *)p);
