@@ -493,13 +493,24 @@ static void add_and_norm(const LayerNorm &norm, float *x, const float *y, int64_
     for (int64_t k = 0; k < size; k++) x[k] = (x[k] - mean) * factor * norm.weight[k] + norm.bias[k];
 }
 
+/* The largest distance to the mean, at least 1. */
+static float largest_distance(const float *x, int64_t size, float mean) {
+    vec most = splat(1.0f);
+    int64_t k = 0;
+    for (; k + LANES <= size; k += LANES) {
+        const vec v = load(x + k) - mean;
+        most = largest(largest(v, -v), most);
+    }
+    float found = largest_of(most);
+    for (; k < size; k++) found = fabsf(x[k] - mean) > found ? fabsf(x[k] - mean) : found;
+    return found;
+}
+
 /* The norm over concatenated heads: rela.attention.norms. Large rows are scaled down before they are squared. */
 static void norm_heads(const Attention &a, float *x, int64_t size) {
     if (a.norm == NO_NORM) return;
     const float mean = a.norm == LAYER_NORM ? mean_of(x, size) : 0.0f;
-    float most = 1;
-    for (int64_t k = 0; k < size; k++) most = fabsf(x[k] - mean) > most ? fabsf(x[k] - mean) : most;
-    const float small = 1.0f / most;
+    const float small = 1.0f / largest_distance(x, size, mean);
     const float unit = small / sqrtf(mean_square(x, size, mean, small) + (float)a.eps * small * small);
     int64_t k = 0;
     for (; k + LANES <= size; k += LANES) {
@@ -537,12 +548,12 @@ template <int SIZE> INLINE float dot(const float *a, const float *b, int64_t giv
 /* Scores of one head to weights: rela.attention.maps, where every key is allowed. */
 static void map_scores(const Attention &a, float threshold, float *s, int64_t n) {
     if (a.map == SOFTMAX) {
-        float most = -INFINITY;
-        for (int64_t p = 0; p < n; p++) most = s[p] > most ? s[p] : most;
-        float total = 0;
+        vec highest = splat(-INFINITY), sums = {};
         int64_t p = 0;
-        vec sums = {};
-        for (; p + LANES <= n; p += LANES) {
+        for (; p + LANES <= n; p += LANES) highest = largest(load(s + p), highest);
+        float most = largest_of(highest), total;
+        for (; p < n; p++) most = s[p] > most ? s[p] : most;
+        for (p = 0; p + LANES <= n; p += LANES) {
             const vec e = exp_of(load(s + p) - most);
             sums += e;
             store(s + p, e);
@@ -552,10 +563,16 @@ static void map_scores(const Attention &a, float threshold, float *s, int64_t n)
         for (p = 0; p < n; p++) s[p] /= total;
         return;
     }
-    for (int64_t p = 0; p < n; p++) {
+    int64_t p = 0;
+    if (a.map == RELU)
+        for (; p + LANES <= n; p += LANES) {
+            const vec x = load(s + p) - threshold;
+            store(s + p, pick(x <= 0.0f, (vec){}, x)); /* NaN stays */
+        }
+    for (; p < n; p++) {
         const float x = s[p] - threshold;
         switch (a.map) {
-        case RELU: s[p] = x <= 0 ? 0 : x; break; /* NaN stays */
+        case RELU: s[p] = x <= 0 ? 0 : x; break;
         case RELU2: s[p] = x <= 0 ? 0 : x * x; break;
         case GELU: s[p] = 0.5f * x * erfcf(-x * (float)M_SQRT1_2); break;
         case LEAKY: s[p] = x <= 0 ? x * (float)a.slope : x; break;
