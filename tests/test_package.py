@@ -134,7 +134,7 @@ def test_the_wheel_has_the_c_sources():
     assert not wheel.keys() & {"include", "exclude", "only-include"}
     assert not PYPROJECT["tool"]["hatch"]["build"].keys() & {"include", "exclude", "only-include"}
     sources = sorted(path for path in (ROOT / "src" / "rela").rglob("*") if path.suffix in (".c", ".cpp"))
-    assert {path.name for path in sources} == {"links.c", "meter.c", "native.cpp"}
+    assert {path.name for path in sources} == {"engine.cpp", "links.c", "meter.c", "native.cpp"}
     patterns = [line for line in (ROOT / ".gitignore").read_text(encoding="utf-8").split() if not line.startswith("#")]
     inside = [part for path in sources for part in path.relative_to(ROOT).parts]
     assert not [(part, pattern) for part in inside for pattern in patterns if fnmatch(part, pattern.strip("/"))]

@@ -30,11 +30,22 @@ from rela.cli._usage import wrong_use
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from rela.decoding.packing import Precision
     from rela.decoding.translator import Translation, Translator
     from rela.text.problems import ReadReport
     from rela.text.readers import Line
 
-_OPTIONS: Final = ("beam", "length_penalty", "nbest", "align", "window", "max_source")
+_OPTIONS: Final = (
+    "beam",
+    "length_penalty",
+    "min_length",
+    "max_length",
+    "nbest",
+    "align",
+    "window",
+    "max_source",
+    "precision",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +57,8 @@ class Job:
     output: Path | None
     beam: int
     length_penalty: float
+    min_length: int
+    max_length: int | None
     nbest: int
     align: bool
     window: int | None
@@ -53,6 +66,7 @@ class Job:
     resume: bool
     threads: int | None
     device: str
+    precision: Precision
     json_to: str | None
 
 
@@ -79,7 +93,7 @@ def run_job(job: Job, console: Console) -> None:
     job = replace(job, window=window)
     with wrong_use():
         device = checked_device(job.device)
-    translator = Translator.load(job.model, device)
+    translator = Translator.load(job.model, device, job.precision)
     check_direction(job.source, translator.languages)
     report = ReadReport()
     lines = read_lines(job.source, report=report, max_chars=longest_line(job.max_source))
@@ -133,6 +147,8 @@ def _translations(
             [line.text for line in chunk],
             beam=job.beam,
             length_penalty=job.length_penalty,
+            min_length=job.min_length,
+            max_length=job.max_length,
             nbest=job.nbest,
             max_source=job.max_source,
             align=job.align,

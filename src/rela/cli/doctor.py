@@ -1,10 +1,11 @@
-"""`rela doctor`: what is installed, what is missing, and which attention kernel would be used and why."""
+"""`rela doctor`: what is installed, what is missing, which attention kernel and decoder would be used, and why."""
 
 import importlib
 import platform
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import typer
@@ -41,7 +42,7 @@ class Torch:
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """An attention kernel, whether it can run here, and whether it would."""
+    """An attention kernel or a decoder, whether it can run here, and whether it would."""
 
     name: str
     available: bool
@@ -71,11 +72,12 @@ class Diagnosis:
     extras: dict[str, dict[str, str | None]]
     torch: Torch | None
     kernels: tuple[Kernel, ...]
+    decoders: tuple[Kernel, ...]
     problems: tuple[Problem, ...]
 
 
 def doctor(json_to: JsonOption = None) -> None:
-    """Say what is installed, what is missing, and which attention kernel would be used and why.
+    """Say what is installed, what is missing, which attention kernel and which decoder would be used, and why.
 
     Ends with exit code 1 when something keeps rela from working, and says what to do about it.
     """
@@ -98,6 +100,13 @@ def examine() -> Diagnosis:
         except Exception as error:  # whatever keeps them from loading is what the user came to hear
             what = f"no attention kernel: {_describe(error)}"
             problems.append(Problem(what=what, remedy="unset RELA_KERNEL, or reinstall rela"))
+    decoders: tuple[Kernel, ...] = ()
+    if not problems and find_spec("msgspec"):  # of the extra `translate`
+        try:
+            decoders = _examine_decoders()
+        except Exception as error:
+            what = f"no decoder: {_describe(error)}"
+            problems.append(Problem(what=what, remedy="unset RELA_DECODER, or reinstall rela"))
     return Diagnosis(
         rela=__version__,
         python=platform.python_version(),
@@ -109,6 +118,7 @@ def examine() -> Diagnosis:
         extras=read_extras(),
         torch=_examine_torch() if packages[0].error is None else None,
         kernels=kernels,
+        decoders=decoders,
         problems=tuple(problems),
     )
 
@@ -158,6 +168,15 @@ def _examine_kernels() -> tuple[Kernel, ...]:
     )
 
 
+def _examine_decoders() -> tuple[Kernel, ...]:
+    from rela.decoding.choice import describe
+
+    return tuple(
+        Kernel(name=decoder.name, available=decoder.available, chosen=decoder.chosen, reason=decoder.reason)
+        for decoder in describe()
+    )
+
+
 def show(diagnosis: Diagnosis, console: "Console") -> None:
     """Prints a diagnosis for people."""
     from rich.table import Table
@@ -193,9 +212,10 @@ def _rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     for extra, versions in diagnosis.extras.items():
         parts = (f"{name} {version or 'absent'}" for name, version in versions.items())
         yield f"extra {extra}", ", ".join(parts)
-    for kernel in diagnosis.kernels:
-        state = "used" if kernel.chosen else "available" if kernel.available else "not available"
-        yield f"kernel {kernel.name}", f"{state}: {kernel.reason}"
+    for what, choices in (("kernel", diagnosis.kernels), ("decoder", diagnosis.decoders)):
+        for choice in choices:
+            state = "used" if choice.chosen else "available" if choice.available else "not available"
+            yield f"{what} {choice.name}", f"{state}: {choice.reason}"
 
 
 def _status(package: Package) -> str:

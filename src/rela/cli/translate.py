@@ -1,7 +1,7 @@
 """`rela translate`: text in one language to text in another."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -24,6 +24,11 @@ def translate(
     ] = None,
     beam: Annotated[int, typer.Option(min=1, help="Beams; 1 is greedy.")] = 4,
     length_penalty: Annotated[float, typer.Option(min=0, max=10, help="Exponent of GNMT's length penalty.")] = 0.6,
+    min_length: Annotated[int, typer.Option(min=0, help="Fewest tokens of a translation, its end among them.")] = 0,
+    max_length: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most tokens; then it is cut off. Default: twice those of the source, and 20 more."),
+    ] = None,
     nbest: Annotated[int, typer.Option(min=1, help="Print so many lines for each: number, tab, score, tab, text.")] = 1,
     align: Annotated[
         bool,
@@ -39,6 +44,10 @@ def translate(
     resume: ResumeOption = False,
     threads: ThreadsOption = None,
     device: DeviceOption = "cpu",
+    precision: Annotated[
+        Literal["fp32", "int8"],
+        typer.Option(help="Of the weights; int8 is faster, and rounds them (CPU, native decoder)."),
+    ] = "fp32",
     json_to: JsonOption = None,
 ) -> None:
     """Translate line by line.
@@ -50,6 +59,8 @@ def translate(
 
     if nbest > beam:
         raise typer.BadParameter(f"--nbest: expected at most --beam {beam}, got {nbest}")
+    if max_length is not None and max_length < min_length:
+        raise typer.BadParameter(f"--max-length: expected at least --min-length {min_length}, got {max_length}")
     if resume and output is None:
         raise typer.BadParameter("--resume: expected --output FILE as well")
     if resume and json_to is not None:
@@ -64,6 +75,8 @@ def translate(
         output=output,
         beam=beam,
         length_penalty=length_penalty,
+        min_length=min_length,
+        max_length=max_length,
         nbest=nbest,
         align=align,
         window=window,
@@ -71,6 +84,7 @@ def translate(
         resume=resume,
         threads=threads,
         device=device,
+        precision=precision,
         json_to=json_to,
     )
     console = console_for(json_to)

@@ -1,15 +1,21 @@
-"""Beam search in batches, with cached keys and values; finished sentences leave the batch."""
+"""Beam search in batches, with cached keys and values; finished sentences leave the batch.
+
+The search here is in PyTorch: the reference, and what runs where the native decoder (engine.cpp) cannot.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
+from rela.decoding.choice import native_decoder
+from rela.decoding.native import NativeSearch
+from rela.decoding.packing import Packed, Precision, packed
 from rela.model.transformer import DecoderState, Transformer, evaluating
 from rela.text.vocabulary import BOS, EOS, PAD
 
@@ -29,10 +35,17 @@ class SearchOptions:
     Attributes:
         beam: partial translations that are kept for each sentence; 1 is greedy search.
         length_penalty: exponent of GNMT's ``((5 + length) / 6)``, by which the log-probability is divided.
+        min_length: fewest tokens of a translation, EOS among them: before, none ends.
+        max_length: most tokens, EOS among them; one that has not ended by then is cut off there. None: it depends on
+            the source (``MAX_RATIO``, ``MAX_EXTRA``), and is never less than ``min_length``.
+        precision: of the weights in the native decoder. ``int8``: faster, and rounded; torch does not have it.
     """
 
     beam: int = 4
     length_penalty: float = 0.6
+    min_length: int = 0
+    max_length: int | None = None
+    precision: Precision = "fp32"
 
     def __post_init__(self) -> None:
         check_whole("beam", self.beam)
@@ -42,10 +55,21 @@ class SearchOptions:
             raise ValueError(f"beam: expected at least 1, got {self.beam}")
         if not 0 <= self.length_penalty <= _LARGEST_PENALTY:
             raise ValueError(f"length_penalty: expected 0 to {_LARGEST_PENALTY:g}, got {self.length_penalty}")
+        check_whole("min_length", self.min_length)
+        if self.min_length < 0:
+            raise ValueError(f"min_length: expected at least 0, got {self.min_length}")
+        if self.max_length is not None:
+            check_whole("max_length", self.max_length)
+            if self.max_length < max(1, self.min_length):
+                least = f"at least 1 and min_length {self.min_length}"
+                raise ValueError(f"max_length: expected {least}, got {self.max_length}")
+        check_precision(self.precision)
 
     def longest(self, source_length: int) -> int:
         """Most tokens that a translation may have, EOS among them. One that has not ended by then is cut off there."""
-        return MAX_RATIO * source_length + MAX_EXTRA
+        if self.max_length is not None:
+            return self.max_length
+        return max(MAX_RATIO * source_length + MAX_EXTRA, self.min_length)
 
     def penalty(self, length: int) -> float:
         """What the log-probability of ``length`` tokens, EOS among them, is divided by."""
@@ -56,6 +80,12 @@ def check_whole(name: str, value: object) -> None:
     """Raise a TypeError for what is no whole number."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name}: expected a whole number, got {value!r}")
+
+
+def check_precision(value: object) -> None:
+    """Raise a ValueError for what is no precision."""
+    if value not in get_args(Precision):
+        raise ValueError(f"precision: expected one of {', '.join(get_args(Precision))}, got {value!r}")
 
 
 class Hypothesis(NamedTuple):
@@ -74,11 +104,45 @@ def beam_search(model: Transformer, source: Tensor, options: SearchOptions) -> l
     Those that were cut off come after those that ended, whatever their scores: a loop up to the greatest length often
     scores higher than a translation does.
     """
-    with evaluating(model):
-        search = _Search(model, source, options)
-        while search.alive:
-            search.advance()
-    return [sorted(found, key=lambda h: (not h.finished, -h.score)) for found in search.finished]
+    needed_for = None if options.precision == "fp32" else f"precision {options.precision}"
+    library = native_decoder(model, source, needed_for=needed_for)
+    if library is None:
+        with evaluating(model):
+            search = _Search(model, source, options)
+            while search.alive:
+                search.advance()
+        hypotheses = search.finished
+    else:
+        hypotheses = _native_search(packed(library, model, options.precision), source, options)
+    return [sorted(found, key=lambda h: (not h.finished, -h.score)) for found in hypotheses]
+
+
+def _native_search(weights: Packed, source: Tensor, options: SearchOptions) -> list[list[Hypothesis]]:
+    """The same by compiled steps; between two of them Python may be interrupted."""
+    longest = _longest(source, options)
+    hypotheses: list[list[Hypothesis]] = [[] for _ in longest]
+    with NativeSearch(weights, source, beam=options.beam, min_length=options.min_length, longest=longest) as search:
+        left: int | None = len(longest)
+        while left:
+            left = search.step()
+        if left is None:
+            raise _no_number(search.length)
+        for sentence, pieces, log_probability, finished in search.found():
+            score = log_probability / options.penalty(len(pieces) + finished)
+            hypotheses[sentence].append(Hypothesis(pieces, log_probability, score, finished))
+    return hypotheses
+
+
+def _longest(source: Tensor, options: SearchOptions) -> list[int]:
+    """Most tokens of each sentence's translation."""
+    return [options.longest(int(n) - 1) for n in source.ne(PAD).sum(1)]
+
+
+def _no_number(length: int) -> ValueError:
+    return ValueError(
+        f"expected probabilities of piece {length} of a translation, got NaN; the weights of the model are broken, or "
+        "too large for its type of numbers"
+    )
 
 
 class _Search:
@@ -88,7 +152,7 @@ class _Search:
         self.model, self.options = model, options
         self.alive = list(range(source.shape[0]))
         self.finished: list[list[Hypothesis]] = [[] for _ in self.alive]
-        self.longest = [options.longest(int(n) - 1) for n in source.ne(PAD).sum(1)]
+        self.longest = _longest(source, options)
         self.device = source.device
         self.state: DecoderState = model.start(source)
         # At first a sentence's beams are all alike, so only the first may go on.
@@ -104,6 +168,8 @@ class _Search:
         log_p = torch.log_softmax(self.model.logits(hidden).to(self.scores.dtype), dim=-1)
         for index in _FORBIDDEN:
             log_p[:, index] = -torch.inf
+        if self.state.length < self.options.min_length:
+            log_p[:, EOS] = -torch.inf
         # A row can end in one way only, so of each one more than `beam`, and of all twice `beam`, leave enough to go
         # on with.
         values, indices = best_of_rows(log_p, min(beam + 1, log_p.shape[1]))
@@ -143,10 +209,7 @@ class _Search:
         for place, (sentence, best) in enumerate(zip(self.alive, self.scores[:, 0].tolist(), strict=True)):
             found = self.finished[sentence]
             if math.isnan(best):
-                raise ValueError(
-                    f"expected probabilities of piece {self.state.length} of a translation, got NaN; the weights of "
-                    "the model are broken, or too large for its type of numbers"
-                )
+                raise _no_number(self.state.length)
             if len(found) < beam and self.state.length >= self.longest[sentence]:
                 for rank, score in enumerate(self.scores[place].tolist()):
                     if len(found) < beam and score > -math.inf:
