@@ -227,7 +227,7 @@ def _fresh_build() -> Iterator[None]:
 class TestLibrary:
     @needs_compiler
     def test_is_not_that_of_the_kernels(self):
-        meter, kernels = native.native_library(), build.load().library
+        meter, kernels = native.native_library(), build.load_operators().library
         assert isinstance(meter, ctypes.CDLL)
         assert isinstance(kernels, ctypes.CDLL)
         assert hasattr(meter, "rela_measure")
