@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.attention.helpers import draw_mask, gradients, kernel, make_inputs
 from torch import Tensor
 
@@ -197,7 +199,57 @@ class TestNumbers:
             assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 
 
-def _peak_kib() -> int:
+@st.composite
+def _cases(draw: st.DrawFn) -> dict[str, Any]:
+    """Sizes on both sides of a tile's 64, densities from all to none, dropout, groups, masks."""
+    groups = draw(st.sampled_from([1, 1, 2]))
+    return {
+        "tq": draw(st.sampled_from([1, 5, 63, 64, 65, 100])),
+        "tk": draw(st.sampled_from([1, 7, 48, 64, 66, 130])),
+        "d": draw(st.sampled_from([1, 8, 24, 64, 72, 128])),
+        "dv": draw(st.sampled_from([3, 16, 40, 64, 128])),
+        "heads": 2,
+        "kv_heads": 2 // groups,
+        "threshold": draw(st.sampled_from([-8.0, -1.0, 0.0, 0.5, 1.5, 8.0])),
+        "dropout_p": draw(st.sampled_from([0.0, 0.1, 0.6, 1.0])),
+        "offset": draw(st.sampled_from([None, 0, 20, -3])),
+        "mask": draw(st.sampled_from([None, "keys", "places"])),
+        "seed": draw(st.integers(0, 50)),
+    }
+
+
+@settings(max_examples=40)
+@given(case=_cases())
+def test_dropout_and_densities_against_formulas_in_float64(case: dict[str, Any]) -> None:
+    """With the very factors that the operator draws, output and gradients are those of the definition."""
+    sizes = {name: case[name] for name in ("tq", "tk", "d", "dv", "heads", "kv_heads", "seed")}
+    inputs = make_inputs(**sizes, dtype=torch.float32)
+    tq, tk, group = case["tq"], case["tk"], case["heads"] // case["kv_heads"]
+    shape = {None: None, "keys": (2, 1, 1, tk), "places": (1, 2, tq, tk)}[case["mask"]]
+    allowed = None if shape is None else draw_mask(*shape, seed=case["seed"])
+    p, seed, scale = case["dropout_p"], torch.tensor(case["seed"]), case["d"] ** -0.5
+    options = (None, allowed, None, seed, scale, case["threshold"], case["offset"], p)
+    output = torch.ops.rela.relu_attention(*inputs, *options)
+
+    double = inputs.leaves(torch.float64)
+    key, value = (x.repeat_interleave(group, 1) for x in (double.key, double.value))
+    scores = double.query @ key.mT * scale - case["threshold"]
+    clear = bool((scores.detach().abs() > 1e-5).all())  # else a score may round to the other side of zero
+    valid = Mask(allowed, None, case["offset"]).all_allowed(tq, tk, scores.device)
+    weights = scores.relu() if valid is None else scores.relu().masked_fill(~valid, 0.0)
+    factors = torch.ops.rela.relu_attention_factors(inputs.query, inputs.key, seed, p) if p > 0 else torch.ones(())
+    gain = 1 / (1 - p) if p < 1 else 0.0
+    assert bool(((factors == 0) | ((factors - gain).abs() < 1e-5)).all())
+    expected = (weights * factors.double()) @ value
+    pairs = [(output, expected)]
+    if clear:
+        pairs += zip(gradients(output, list(inputs)), gradients(expected, list(double)), strict=True)
+    for got, wanted in pairs:
+        size = max(1.0, wanted.abs().max().item())
+        torch.testing.assert_close(got.double() / size, wanted / size, rtol=1e-4, atol=1e-5)
+
+
+def _resident_kib() -> int:
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
 
@@ -213,9 +265,9 @@ def test_ten_thousand_calls_leave_no_memory_behind() -> None:
                 x.grad = None
 
     call(500)
-    before = _peak_kib()
+    before = _resident_kib()
     call(10_000)
-    assert _peak_kib() - before < 4096
+    assert _resident_kib() - before < 4096
 
 
 _FLAGS = ("-std=gnu++20", "-fopenmp", "-march=native", "-g", "-DRELA_WITHOUT_TORCH", "-Wno-ignored-attributes")
