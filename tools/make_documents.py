@@ -167,7 +167,10 @@ def benchmark_table(name: str, make: Callable[[Any], str]) -> str:
     from rela.report.benchmarks.read import read_benchmark
 
     path = BENCHMARKS / f"{name}.json"
-    return make(read_benchmark(path)) if path.exists() else NOT_YET
+    if not path.exists():
+        return NOT_YET
+    bench = read_benchmark(path)
+    return "\n\n".join([make(bench), *tables.caveats(bench)])
 
 
 def targets_table() -> str:
