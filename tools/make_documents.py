@@ -179,7 +179,9 @@ def targets_table() -> str:
     from rela.report.benchmarks.tables import summary_table
 
     paths = [BENCHMARKS / f"{name}.json" for name in ("attention", "train", "decode")]
-    return summary_table([read_benchmark(path) for path in paths if path.exists()])
+    found = {path.stem: read_benchmark(path) for path in paths if path.exists()}
+    notes = [f"{name}: {text}" for name, bench in found.items() for text in tables.caveats(bench)]
+    return "\n\n".join([summary_table(list(found.values())), *notes])
 
 
 def draw_benchmarks(folder: Path) -> None:
