@@ -167,7 +167,10 @@ def benchmark_table(name: str, make: Callable[[Any], str]) -> str:
     from rela.report.benchmarks.read import read_benchmark
 
     path = BENCHMARKS / f"{name}.json"
-    return make(read_benchmark(path)) if path.exists() else NOT_YET
+    if not path.exists():
+        return NOT_YET
+    bench = read_benchmark(path)
+    return "\n\n".join([make(bench), *tables.caveats(bench)])
 
 
 def targets_table() -> str:
@@ -176,7 +179,9 @@ def targets_table() -> str:
     from rela.report.benchmarks.tables import summary_table
 
     paths = [BENCHMARKS / f"{name}.json" for name in ("attention", "train", "decode")]
-    return summary_table([read_benchmark(path) for path in paths if path.exists()])
+    found = {path.stem: read_benchmark(path) for path in paths if path.exists()}
+    notes = [f"{name}: {text}" for name, bench in found.items() for text in tables.caveats(bench)]
+    return "\n\n".join([summary_table(list(found.values())), *notes])
 
 
 def draw_benchmarks(folder: Path) -> None:

@@ -40,7 +40,7 @@ def decoders(*names: str) -> list[Decoder]:
 def test_speed_beside_softmax(forced: bool) -> None:
     points = Points(None, resume=False)
     entries = measure_lengths(
-        decoders("softmax", "rela-g"), PAIRS[:7], beam=2, forced=forced, rounds=3, recipe="words", points=points
+        decoders("softmax", "rela-g"), PAIRS[:3], beam=2, forced=forced, rounds=3, recipe="words", points=points
     )
     check(document("length", {}, entries))
     softmax, rela = (entry["measures"]["decode.speed"] for entry in entries)

@@ -2,12 +2,17 @@
 
 import json
 import platform
+import shlex
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rela.bench import machine
+from rela.bench.others import watching
 from rela.bench.results import Number, Points, check, document, measure
 from rela.report.benchmarks.read import read_benchmark
 from rela.report.results import load_results
@@ -82,6 +87,35 @@ def test_points_outlive_a_run_that_was_cut_off(tmp_path: Path) -> None:
     assert "a" not in Points(path, resume=False)  # without --resume, everything is measured anew
     assert not kept.exists()
     second.done()
+
+
+def _spin(seconds: float) -> None:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="only Linux tells")
+def test_work_of_others_is_seen_and_ours_is_not(tmp_path: Path) -> None:
+    code = "import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass"
+    with watching() as own:
+        subprocess.run([sys.executable, "-c", code], check=True)  # who descends from us is one of us
+        _spin(0.3)
+    with watching() as with_other:
+        # A shell that ends at once leaves its child to somebody else.
+        command = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} & echo $!"
+        other = int(subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, check=True).stdout)
+        while Path(f"/proc/{other}").exists():
+            time.sleep(0.02)
+    # Whatever else this machine does at the time can only add to both.
+    assert own.capacity > 0
+    assert with_other.others > 0.5
+    points = Points(tmp_path / "x.json", resume=False)
+    points.get("a", lambda: _spin(0.1))
+    share = points.others_share()
+    assert share is not None
+    assert 0 <= share <= 1
+    assert Points(tmp_path / "x.json", resume=True).others_share() == pytest.approx(share)
 
 
 def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,12 @@ def test_the_machine(decode: Benchmark) -> None:
     assert "reads from memory" not in text  # was not measured
 
 
+def test_what_a_reader_must_know(decode: Benchmark) -> None:
+    assert tables.caveats(decode) == []
+    decode.data.update(note="Provisional.", others_cpu_share=0.25)
+    assert tables.caveats(decode) == ["Provisional.", "Other processes took 25.0% of the processors meanwhile."]
+
+
 def test_the_figures(core: Benchmark, scaling: Benchmark, decode: Benchmark, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from rela.report.benchmarks.figures import draw_core, draw_scaling, draw_steps

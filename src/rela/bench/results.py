@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rela._version import __version__
+from rela.bench.others import Share, watching
 from rela.bench.timing import Speed
 
 FORMAT: Final = "rela-results-1"
@@ -96,22 +98,38 @@ class Points:
     def __init__(self, result: Path | None, *, resume: bool) -> None:
         self.path = None if result is None else result.with_name(f"{result.name}.points")
         self._found: dict[str, Any] = {}
+        self._shares: dict[str, Share] = {}
         if self.path is None:
             return
         if resume and self.path.is_file():
-            self._found = dict(map(_read_point, self.path.read_text(encoding="utf-8").splitlines()))
-            self._found.pop("", None)
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                self._read(line)
         else:
             self.path.unlink(missing_ok=True)
 
     def get(self, key: str, make: Callable[[], Any]) -> Any:
         """The point of this key, made now unless it was before."""
         if key not in self._found:
-            self._found[key] = point = make()
+            with watching() as share:
+                point = make()
+            self._found[key], self._shares[key] = point, share
             if self.path is not None:
+                line = {"key": key, "point": point, "others": share.others, "capacity": share.capacity}
                 with self.path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"key": key, "point": point}, allow_nan=False) + "\n")
+                    file.write(json.dumps(line, allow_nan=False) + "\n")
         return self._found[key]
+
+    def others_share(self) -> float | None:
+        """What other processes took of the processors while the points were measured; None if nobody knows."""
+        capacity = sum(share.capacity for share in self._shares.values())
+        return sum(share.others for share in self._shares.values()) / capacity if capacity > 0 else None
+
+    def _read(self, line: str) -> None:
+        """A line that was cut off is no point: it is measured again."""
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            found = json.loads(line)
+            share = Share(found["others"], found["capacity"])
+            self._found[found["key"]], self._shares[found["key"]] = found["point"], share
 
     def __contains__(self, key: str) -> bool:
         return key in self._found
@@ -120,12 +138,3 @@ class Points:
         """The result is written: the points are not needed any more."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
-
-
-def _read_point(line: str) -> tuple[str, Any]:
-    """A line that was cut off is no point: it is measured again."""
-    try:
-        found = json.loads(line)
-        return found["key"], found["point"]
-    except (ValueError, KeyError, TypeError):
-        return "", None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rela._warn import warn
 from rela.cli._output import STDOUT, write_json
 
 if TYPE_CHECKING:
@@ -63,11 +64,19 @@ def set_threads(threads: int | None) -> int:
     return torch.get_num_threads()
 
 
-def finish(json_to: str | None, points: "Points", data: Mapping[str, Any]) -> None:
-    """Write the result file; then the points are not needed any more."""
+def finish(json_to: str | None, points: "Points", data: dict[str, Any]) -> None:
+    """Write the result file; then the points are not needed any more. A machine that was busy is told of."""
+    from rela.bench.others import TOLERATED
     from rela.bench.results import check
 
     check(data)
+    share = points.others_share()
+    data["data"]["others_cpu_share"] = share
+    if share is not None and share > TOLERATED:
+        warn(
+            f"other processes took {share:.0%} of the processors while this was measured: expected at most "
+            f"{TOLERATED:.0%}; do not trust these numbers, measure again when nothing else runs"
+        )
     if json_to is not None:
         write_json(data, json_to)
         points.done()

@@ -1,13 +1,15 @@
 """`rela bench align`: what aligning costs beside a plain forward pass."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rela._version import __version__
+from rela.cli._benching import finish, points_for
 from rela.cli._options import ThreadsOption
-from rela.cli._output import JsonOption, check_not_input, console_for, write_json
+from rela.cli._output import JsonOption, check_not_input, console_for
 
 
 def align(
@@ -32,6 +34,7 @@ def align(
     from rela.bench import machine
     from rela.bench.align import compare_aligning
     from rela.bench.results import Number, document, measure
+    from rela.bench.timing import Speed
     from rela.text.problems import ReadReport
     from rela.text.readers import PairSource, read_pairs
 
@@ -42,7 +45,12 @@ def align(
     texts = [(pair.source, pair.target) for pair, _ in zip(read, range(pairs), strict=False)]
     if not texts:
         raise ValueError(f"{source} and {target}: expected at least one pair to align, got none")
-    speed = compare_aligning(aligner.model, aligner.tokenizers, texts, aligner.choice, rounds=rounds)
+    points = points_for(json_to, resume=False)
+    found = points.get(
+        "align",
+        lambda: asdict(compare_aligning(aligner.model, aligner.tokenizers, texts, aligner.choice, rounds=rounds)),
+    )
+    speed = Speed(**found)
     ratio, low, high = 1 / speed.median, 1 / speed.high, 1 / speed.low
     signature = (
         f"align|data:{source.stem}|pairs:{len(texts)}|{aligner.signature()}|threads:{torch.get_num_threads()}"
@@ -51,8 +59,7 @@ def align(
     console = console_for(json_to)
     console.print(f"{ratio:.2f}x the time of a plain forward pass (quartiles {low:.2f} to {high:.2f})")
     console.print(signature, style="dim")
-    if json_to is not None:
-        number = Number(value=ratio, low=low, high=high, rounds=speed.rounds)
-        name = aligner.model.config.attention.label
-        entry = {"name": name, "measures": {"align.cost": measure(signature, None, number)}}
-        write_json(document("align", machine.describe(), [entry], pairs=len(texts)), json_to)
+    number = Number(value=ratio, low=low, high=high, rounds=speed.rounds)
+    name = aligner.model.config.attention.label
+    entry = {"name": name, "measures": {"align.cost": measure(signature, None, number)}}
+    finish(json_to, points, document("align", machine.describe(), [entry], pairs=len(texts)))

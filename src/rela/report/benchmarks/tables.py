@@ -32,6 +32,13 @@ def asked(number: Number | None) -> str:
     return f"≥ {number.target:g} {'met' if number.met else '**missed**'}"
 
 
+def caveats(bench: Benchmark) -> list[str]:
+    """What a reader of the numbers must know: a note in the file, and other processes that ran meanwhile."""
+    share = bench.data.get("others_cpu_share")
+    busy = "" if share is None else f"Other processes took {share:.1%} of the processors meanwhile."
+    return [text for text in (bench.data.get("note", ""), busy) if text]
+
+
 def machine_table(bench: Benchmark) -> str:
     """The machine that the numbers come from."""
     facts = bench.data["machine"]
