@@ -117,3 +117,18 @@ def test_torch_that_is_missing(tmp_path: Path):
     assert facts["kernels"] == []
     assert [problem["remedy"] for problem in facts["problems"]] == ["pip install torch"]
     assert "missing" in facts["problems"][0]["what"]
+
+
+def test_names_the_decoder_and_why():
+    decoders = json.loads(rela("doctor", "--json", "-", RELA_DECODER="").stdout)["decoders"]
+    assert [decoder["name"] for decoder in decoders] == ["native", "torch"]
+    assert sum(decoder["chosen"] for decoder in decoders) == 1
+
+    decoders = json.loads(rela("doctor", "--json", "-", RELA_DECODER="torch").stdout)["decoders"]
+    forced = next(decoder for decoder in decoders if decoder["chosen"])
+    assert forced["name"] == "torch"
+    assert "RELA_DECODER" in forced["reason"]
+
+    done = rela("doctor", RELA_DECODER="nonsense")
+    assert done.returncode == 1
+    assert "unset RELA_DECODER" in done.stdout

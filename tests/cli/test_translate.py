@@ -340,3 +340,33 @@ class TestProcess:
         )
         expected = Translator.load(model).translate(["läuft"], beam=1)[0].text.replace("\n", " ")
         assert (done.returncode, done.stdout) == (0, f"{expected}\n".encode())
+
+
+class TestDecoding:
+    def test_lengths(self, call: Run, model: Path):
+        code, out, _ = call("--min-length", "4", "--max-length", "4", "--json", "-", stdin="the dog runs\n")
+        assert code == 0
+        expected = Translator.load(model).translate(["the dog runs"], beam=2, min_length=4, max_length=4)[0]
+        assert json.loads(out)["translations"][0]["score"] == expected.score
+        code, _, err = call("--min-length", "5", "--max-length", "4", stdin="the dog runs\n")
+        assert code == 2
+        assert "--max-length: expected at least --min-length 5, got 4" in err
+
+    def test_int8(self, call: Run, model: Path):
+        code, out, _ = call("--precision", "int8", stdin=TEXT)
+        assert code == 0
+        found = Translator.load(model, precision="int8").translate(LINES, beam=2)
+        assert out == "".join("{}\n".format(one.text.replace("\n", " ")) for one in found)
+        assert [one.score for one in found] != [one.score for one in Translator.load(model).translate(LINES, beam=2)]
+        assert call("--precision", "int4", stdin=TEXT)[0] == 2
+
+    def test_a_decoder_can_be_forced(self, call: Run, monkeypatch: pytest.MonkeyPatch, expected: list[str]):
+        monkeypatch.setenv("RELA_DECODER", "torch")
+        assert call(stdin=TEXT)[1] == "".join(f"{line}\n" for line in expected)
+        code, _, err = call("--precision", "int8", stdin=TEXT)
+        assert code == 1
+        assert "precision int8: expected the native decoder, got RELA_DECODER=torch" in err
+        monkeypatch.setenv("RELA_DECODER", "fast")
+        code, _, err = call(stdin=TEXT)
+        assert code == 1
+        assert "RELA_DECODER: expected one of native, torch, or unset; got 'fast'" in err

@@ -75,7 +75,11 @@ INLINE ivec load_int(const int32_t *p) {
 INLINE void store_int(int32_t *p, ivec v) { memcpy(p, &v, sizeof v); }
 INLINE vec splat(float x) { return x - (vec){}; }
 INLINE vec pick(ivec mask, vec a, vec b) { return (vec)((mask & (ivec)a) | (~mask & (ivec)b)); }
+#if LANES == 8
+INLINE vec largest(vec a, vec b) { return (vec)_mm256_max_ps((__m256)a, (__m256)b); } /* b, if either is NaN */
+#else
 INLINE vec largest(vec a, vec b) { return pick(a > b, a, b); }
+#endif
 INLINE float largest_of(vec v) {
     float found = v[0];
     for (int i = 1; i < LANES; i++) found = v[i] > found ? v[i] : found;
@@ -466,21 +470,23 @@ static void make_whole(const Rows &x, int64_t row, int64_t size) {
 /* ------------------------------------------------------------------ norms */
 
 static float mean_of(const float *x, int64_t size) {
-    vec total = {};
+    vec total[4] = {};
     int64_t k = 0;
-    for (; k + LANES <= size; k += LANES) total += load(x + k);
-    float sum = sum_of(total);
+    for (; k + 4 * LANES <= size; k += 4 * LANES)
+        for (int j = 0; j < 4; j++) total[j] += load(x + k + j * LANES);
+    float sum = sum_of((total[0] + total[1]) + (total[2] + total[3]));
     for (; k < size; k++) sum += x[k];
     return sum / size;
 }
 static float mean_square(const float *x, int64_t size, float centre, float factor) {
-    vec total = {};
+    vec total[4] = {}; /* several, since each addition waits for the one before */
     int64_t k = 0;
-    for (; k + LANES <= size; k += LANES) {
-        const vec v = (load(x + k) - centre) * factor;
-        total += v * v;
-    }
-    float sum = sum_of(total);
+    for (; k + 4 * LANES <= size; k += 4 * LANES)
+        for (int j = 0; j < 4; j++) {
+            const vec v = (load(x + k + j * LANES) - centre) * factor;
+            total[j] += v * v;
+        }
+    float sum = sum_of((total[0] + total[1]) + (total[2] + total[3]));
     for (; k < size; k++) sum += (x[k] - centre) * factor * ((x[k] - centre) * factor);
     return sum / size;
 }
@@ -495,13 +501,14 @@ static void add_and_norm(const LayerNorm &norm, float *x, const float *y, int64_
 
 /* The largest distance to the mean, at least 1. */
 static float largest_distance(const float *x, int64_t size, float mean) {
-    vec most = splat(1.0f);
+    vec most[2] = {splat(1.0f), splat(1.0f)};
     int64_t k = 0;
-    for (; k + LANES <= size; k += LANES) {
-        const vec v = load(x + k) - mean;
-        most = largest(largest(v, -v), most);
-    }
-    float found = largest_of(most);
+    for (; k + 2 * LANES <= size; k += 2 * LANES)
+        for (int j = 0; j < 2; j++) {
+            const vec v = load(x + k + j * LANES) - mean;
+            most[j] = largest(largest(v, -v), most[j]);
+        }
+    float found = largest_of(largest(most[0], most[1]));
     for (; k < size; k++) found = fabsf(x[k] - mean) > found ? fabsf(x[k] - mean) : found;
     return found;
 }
