@@ -7,20 +7,19 @@ in untrained models with ReLU attention.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from rela.decoding.packing import Precision
 from rela.decoding.search import SearchOptions, beam_search
 from rela.model.config import SIZES, Attentions, ModelConfig
 from rela.model.transformer import Transformer
 from rela.text.batches import pad_rows
 from rela.text.vocabulary import EOS
 
-_OPTIONS: Final = {field.name for field in fields(SearchOptions)}
+_PRECISIONS: Final[dict[str, Precision]] = {"float32": "fp32", "int8": "int8"}
 
 
 def random_model(attention: str, size: str, vocabulary: int, *, seed: int = 0) -> Transformer:
@@ -35,17 +34,12 @@ def random_model(attention: str, size: str, vocabulary: int, *, seed: int = 0) -
     return Transformer(config).eval()
 
 
-def can_decode_in(precision: str) -> bool:
-    """Whether this version can."""
-    return precision == "float32" or "precision" in _OPTIONS
-
-
 def force_length(
     model: Transformer, sources: Sequence[Sequence[int]], *, beam: int, length: int, precision: str = "float32"
 ) -> Callable[[], dict[str, Any]]:
     """The search of these sources (ids without EOS), which takes so many steps for every sentence."""
     padded = torch.from_numpy(pad_rows([np.array(row, np.int64) for row in sources], after=EOS))
-    options = forced_options(model, beam=beam, length=length, precision=precision)
+    options = forced_options(beam=beam, length=length, precision=precision)
 
     def run() -> dict[str, Any]:
         found = beam_search(model, padded, options)
@@ -54,37 +48,6 @@ def force_length(
     return run
 
 
-def forced_options(model: Transformer, *, beam: int, length: int, precision: str = "float32") -> SearchOptions:
-    """Options under which no translation ends before, and all are cut off at this length.
-
-    Where a search has no bounds of its own, the model never ends a translation from now on.
-    """
-    more: dict[str, Any] = {} if precision == "float32" else {"precision": precision}
-    if {"min_length", "max_length"} <= _OPTIONS:
-        more["min_length"] = more["max_length"] = length
-        return SearchOptions(beam=beam, **more)
-    if "logits" not in model.__dict__:
-        _never_end(model)
-    return _CutAt(beam=beam, most=length, **more)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _CutAt(SearchOptions):
-    """For a search without bounds of its own."""
-
-    most: int = 1
-
-    def longest(self, source_length: int) -> int:  # noqa: ARG002 (the same for all)
-        return self.most
-
-
-def _never_end(model: Transformer) -> None:
-    """EOS gets no probability from now on."""
-    plain = model.logits
-
-    def logits(hidden: Tensor) -> Tensor:
-        scores = plain(hidden)
-        scores[:, EOS] = -torch.inf
-        return scores
-
-    model.logits = logits
+def forced_options(*, beam: int, length: int, precision: str = "float32") -> SearchOptions:
+    """Options under which no translation ends before this length, and all do there."""
+    return SearchOptions(beam=beam, min_length=length, max_length=length, precision=_PRECISIONS[precision])

@@ -138,7 +138,7 @@ def _subject(model: Transformer, group: Group, *, beam: int, forced: bool) -> Ca
         chosen = [group.pairs[place] for place in places]
         source = torch.from_numpy(pad_rows([np.array(pair.source, np.int64) for pair in chosen], after=EOS))
         length = max(1, round(sum(pair.target_length for pair in chosen) / len(chosen)))
-        options = forced_options(model, beam=beam, length=length) if forced else SearchOptions(beam=beam)
+        options = forced_options(beam=beam, length=length) if forced else SearchOptions(beam=beam)
         batches.append((source, options))
 
     def run() -> None:

@@ -85,7 +85,7 @@ def decode(
     )
     entries = measure_decoding(
         setting,
-        [*_ours(console, names, wanted), *_peers(console, others, environments)],
+        [*_ours(names, wanted), *_peers(console, others, environments)],
         sizes,
         rounds=rounds,
         bandwidth=bandwidth,
@@ -104,17 +104,12 @@ def _parse(option: str, text: str, known: tuple[str, ...]) -> list[str]:
     return found
 
 
-def _ours(console: "Console", names: list[str], precisions: list[str]) -> "list[Contestant]":
+def _ours(names: list[str], precisions: list[str]) -> "list[Contestant]":
     from rela.bench.decode import Contestant
-    from rela.bench.forcing import can_decode_in
 
-    usable = [precision for precision in precisions if can_decode_in(precision)]
-    for precision in precisions:
-        if precision not in usable:
-            console.print(f"{precision}: left out, this version does not decode in it")
     return [
         Contestant(name=name, precision=precision, script="rela_worker.py", more={"attention": name})
-        for precision in usable
+        for precision in precisions
         for name in names
     ]
 

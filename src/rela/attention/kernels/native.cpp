@@ -92,6 +92,7 @@ constexpr int ROWS = 6;
 #endif
 constexpr int COLS = 2 * LANES;
 constexpr int TILE = 64;     /* keys of a tile, and in the backward pass queries: the bits of a word, 16 KiB of values */
+constexpr int SPAN = 4;      /* tiles of keys that the backward pass holds at once, in the second-level cache */
 constexpr int CHUNK = 512;   /* query rows of one task of the forward pass: each packs the keys again */
 
 /* Shares of non-zeros above which a tile's products are dense. */
@@ -754,8 +755,10 @@ bool relu_forward(const Call &call) {
 }
 
 struct BackwardRoom {
-    float *keys, *values, *d_keys, *d_values, *tile, *d_tile; /* tiles have a row for each key */
+    float *keys, *values, *d_keys, *d_values; /* of SPAN tiles */
+    float *tile, *d_tile;                     /* with a row for each key */
     uint64_t *bits, *columns;
+    uint8_t *packed; /* for each tile of queries, whether grad_across has it: only dense products want it */
     /* All rows of the query heads that share a key head; those across in panels, one tile of rows after the other. */
     float *query, *query_across, *grad, *grad_across, *d_query;
 
@@ -764,55 +767,58 @@ struct BackwardRoom {
     }
     static size_t bytes(const Call &call) {
         const size_t wide_key = (size_t)call.wide_key(), wide_value = (size_t)call.wide_value(), rows = rows_of(call);
-        return Room::bytes<float>(MAX_HEAD * TILE) * 4 + Room::bytes<float>(TILE * TILE) * 2 +
-               Room::bytes<uint64_t>(TILE) * 2 + Room::bytes<float>(rows * wide_key) * 3 +
+        return Room::bytes<float>(SPAN * MAX_HEAD * TILE) * 4 + Room::bytes<float>(TILE * TILE) * 2 +
+               Room::bytes<uint64_t>(TILE) * 2 + Room::bytes<uint8_t>(rows / TILE) + Room::bytes<float>(rows * wide_key) * 3 +
                Room::bytes<float>(rows * wide_value) * 2;
     }
     BackwardRoom(Room &room, const Call &call)
-        : keys(room.take<float>(MAX_HEAD * TILE)), values(room.take<float>(MAX_HEAD * TILE)),
-          d_keys(room.take<float>(MAX_HEAD * TILE)), d_values(room.take<float>(MAX_HEAD * TILE)),
+        : keys(room.take<float>(SPAN * MAX_HEAD * TILE)), values(room.take<float>(SPAN * MAX_HEAD * TILE)),
+          d_keys(room.take<float>(SPAN * MAX_HEAD * TILE)), d_values(room.take<float>(SPAN * MAX_HEAD * TILE)),
           tile(room.take<float>(TILE * TILE)), d_tile(room.take<float>(TILE * TILE)), bits(room.take<uint64_t>(TILE)),
-          columns(room.take<uint64_t>(TILE)), query(room.take<float>(rows_of(call) * (size_t)call.wide_key())),
+          columns(room.take<uint64_t>(TILE)), packed(room.take<uint8_t>(rows_of(call) / TILE)), query(room.take<float>(rows_of(call) * (size_t)call.wide_key())),
           query_across(room.take<float>(rows_of(call) * (size_t)call.wide_key())),
           grad(room.take<float>(rows_of(call) * (size_t)call.wide_value())),
           grad_across(room.take<float>(rows_of(call) * (size_t)call.wide_value())),
           d_query(room.take<float>(rows_of(call) * (size_t)call.wide_key())) {}
 };
 
-/* Where a tile of queries begins in the room. */
-struct Queries {
-    const float *query, *grad, *grad_across;
-    float *d_query;
-    int m;
+/* Where a tile of queries and a tile of keys begin in the room, and how many they are. */
+struct Pair {
+    const float *query, *grad, *keys, *values;
+    float *grad_across, *d_query, *d_keys, *d_values;
+    uint8_t *packed;
+    int m, n;
 };
 
 /* The four products of one tile, with all its weights. */
-static void dense_backward(const Call &call, const Queries &at, int n, BackwardRoom &room) {
-    const int wide_key = call.wide_key(), wide_value = call.wide_value();
+static void dense_backward(const Call &call, const Pair &at, BackwardRoom &room) {
+    const int wide_key = call.wide_key(), wide_value = call.wide_value(), vd = call.value_dim;
     const int wide = (int)round_up(at.m, COLS);
-    product(n, wide, call.value_dim, room.values, wide_value, 1,
-            {at.grad_across, COLS, (int64_t)call.value_dim * COLS}, room.d_tile, TILE, false);
-    for (int r = 0; r < n; r++)
+    if (!*at.packed) pack_across(at.m, vd, at.grad, wide_value, nullptr, at.grad_across);
+    *at.packed = 1;
+    product(at.n, wide, vd, at.values, wide_value, 1, {at.grad_across, COLS, (int64_t)vd * COLS}, room.d_tile, TILE,
+            false);
+    for (int r = 0; r < at.n; r++)
         for (int k = 0; k < wide; k += LANES) {
             vec *d = (vec *)(room.d_tile + r * TILE + k);
             *d = (vec)(mask_of(room.bits[r] >> k) & (ivec)(*d * call.gain()));
         }
-    product(n, wide_value, at.m, room.tile, TILE, 1, {at.grad, wide_value, COLS}, room.d_values, wide_value, true);
-    product(n, wide_key, at.m, room.d_tile, TILE, 1, {at.query, wide_key, COLS}, room.d_keys, wide_key, true);
-    product(at.m, wide_key, n, room.d_tile, 1, TILE, {room.keys, wide_key, COLS}, at.d_query, wide_key, true);
+    product(at.n, wide_value, at.m, room.tile, TILE, 1, {at.grad, wide_value, COLS}, at.d_values, wide_value, true);
+    product(at.n, wide_key, at.m, room.d_tile, TILE, 1, {at.query, wide_key, COLS}, at.d_keys, wide_key, true);
+    product(at.m, wide_key, at.n, room.d_tile, 1, TILE, {at.keys, wide_key, COLS}, at.d_query, wide_key, true);
 }
 
 /* The same over the non-zeros, in passes: what each reads over and over then stays in the first-level cache. */
-static void sparse_backward(const Call &call, const Queries &at, int n, BackwardRoom &room) {
+static void sparse_backward(const Call &call, const Pair &at, BackwardRoom &room) {
     const int wide_key = call.wide_key(), wide_value = call.wide_value();
-    const Sparse weights = {n, room.bits, room.tile, TILE, 1}, d_scores = {n, room.bits, room.d_tile, TILE, 1};
-    dot_product(weights, wide_value, at.grad, room.values, call.gain(), room.d_tile);
-    add_product(weights, wide_value, at.grad, wide_value, room.d_values, wide_value);
-    add_product(d_scores, wide_key, at.query, wide_key, room.d_keys, wide_key);
-    std::copy(room.bits, room.bits + n, room.columns);
-    std::fill(room.columns + n, room.columns + TILE, 0);
+    const Sparse weights = {at.n, room.bits, room.tile, TILE, 1}, d_scores = {at.n, room.bits, room.d_tile, TILE, 1};
+    dot_product(weights, wide_value, at.grad, at.values, call.gain(), room.d_tile);
+    add_product(weights, wide_value, at.grad, wide_value, at.d_values, wide_value);
+    add_product(d_scores, wide_key, at.query, wide_key, at.d_keys, wide_key);
+    std::copy(room.bits, room.bits + at.n, room.columns);
+    std::fill(room.columns + at.n, room.columns + TILE, 0);
     transpose_bits(room.columns);
-    add_product({at.m, room.columns, room.d_tile, 1, TILE}, wide_key, room.keys, wide_key, at.d_query, wide_key);
+    add_product({at.m, room.columns, room.d_tile, 1, TILE}, wide_key, at.keys, wide_key, at.d_query, wide_key);
 }
 
 static double sum_of_listed(int n, const uint64_t *bits, const float *tile) {
@@ -839,38 +845,43 @@ static void backward_keys(const Call &call, int64_t b, int64_t key_head, int64_t
             const int m = (int)std::min<int64_t>(TILE, tq - i);
             pack_across(m, kd, query + i * wide_key, wide_key, nullptr,
                         room.query_across + (g * head_rows + i) * wide_key);
-            pack_across(m, vd, grad + i * call.grad.row, call.grad.row, nullptr,
-                        room.grad_across + (g * head_rows + i) * wide_value);
         }
     }
     memset(room.d_query, 0, sizeof(float) * (size_t)(group * head_rows * wide_key));
-    for (int64_t j = j0; j < j1; j += TILE) {
-        const int n = (int)std::min<int64_t>(TILE, call.num_keys - j);
-        memset(room.d_keys, 0, sizeof(float) * (size_t)(n * wide_key));
-        memset(room.d_values, 0, sizeof(float) * (size_t)(n * wide_value));
-        pack_rows(n, kd, wide_key, call.key.at<const T>(b, key_head, j), call.key.row, nullptr, 1.0f, room.keys);
-        pack_rows(n, vd, wide_value, call.value.at<const T>(b, key_head, j), call.value.row, nullptr, 1.0f,
+    memset(room.packed, 0, (size_t)(group * head_rows / TILE));
+    for (int64_t j = j0; j < j1; j += SPAN * TILE) {
+        const int64_t span = std::min<int64_t>(SPAN * TILE, j1 - j);
+        memset(room.d_keys, 0, sizeof(float) * (size_t)(span * wide_key));
+        memset(room.d_values, 0, sizeof(float) * (size_t)(span * wide_value));
+        pack_rows(span, kd, wide_key, call.key.at<const T>(b, key_head, j), call.key.row, nullptr, 1.0f, room.keys);
+        pack_rows(span, vd, wide_value, call.value.at<const T>(b, key_head, j), call.value.row, nullptr, 1.0f,
                   room.values);
         for (int64_t g = 0; g < group; g++) {
             const Place at = {call, b, key_head * group + g};
-            const uint64_t keys = tile_keys(at, j, n);
-            for (int64_t i = 0; keys && i < tq; i += TILE) {
-                const int m = (int)std::min<int64_t>(TILE, tq - i);
-                if (call.seen(i + m - 1, j) <= 0) continue;
-                const int64_t row = g * head_rows + i;
-                const Queries queries = {room.query + row * wide_key, room.grad + row * wide_value,
-                                         room.grad_across + row * wide_value, room.d_query + row * wide_key, m};
-                product(n, (int)round_up(m, COLS), kd, room.keys, wide_key, 1,
-                        {room.query_across + row * wide_key, COLS, (int64_t)kd * COLS}, room.tile, TILE, false);
-                const int64_t total = rectify_across(at, i, m, j, n, keys, room.tile, room.bits);
-                if (!total) continue;
-                if (total > DENSE_BACKWARD * m * n) dense_backward(call, queries, n, room);
-                else sparse_backward(call, queries, n, room);
-                if (d_thresholds) d_thresholds[g] -= sum_of_listed(n, room.bits, room.d_tile);
-            }
+            uint64_t keys[SPAN];
+            for (int64_t k = 0; k < span; k += TILE)
+                keys[k / TILE] = tile_keys(at, j + k, (int)std::min<int64_t>(TILE, span - k));
+            for (int64_t i = 0; i < tq; i += TILE)
+                for (int64_t k = 0; k < span; k += TILE) {
+                    const int m = (int)std::min<int64_t>(TILE, tq - i), n = (int)std::min<int64_t>(TILE, span - k);
+                    if (!keys[k / TILE] || call.seen(i + m - 1, j + k) <= 0) continue;
+                    const int64_t row = g * head_rows + i;
+                    const Pair pair = {room.query + row * wide_key,       room.grad + row * wide_value,
+                                       room.keys + k * wide_key,          room.values + k * wide_value,
+                                       room.grad_across + row * wide_value, room.d_query + row * wide_key,
+                                       room.d_keys + k * wide_key,        room.d_values + k * wide_value,
+                                       room.packed + row / TILE,          m, n};
+                    product(n, (int)round_up(m, COLS), kd, pair.keys, wide_key, 1,
+                            {room.query_across + row * wide_key, COLS, (int64_t)kd * COLS}, room.tile, TILE, false);
+                    const int64_t total = rectify_across(at, i, m, j + k, n, keys[k / TILE], room.tile, room.bits);
+                    if (!total) continue;
+                    if (total > DENSE_BACKWARD * m * n) dense_backward(call, pair, room);
+                    else sparse_backward(call, pair, room);
+                    if (d_thresholds) d_thresholds[g] -= sum_of_listed(n, room.bits, room.d_tile);
+                }
         }
-        unpack_rows(n, kd, wide_key, room.d_keys, 1.0f, call.d_key.at<T>(b, key_head, j), call.d_key.row);
-        unpack_rows(n, vd, wide_value, room.d_values, 1.0f, call.d_value.at<T>(b, key_head, j), call.d_value.row);
+        unpack_rows(span, kd, wide_key, room.d_keys, 1.0f, call.d_key.at<T>(b, key_head, j), call.d_key.row);
+        unpack_rows(span, vd, wide_value, room.d_values, 1.0f, call.d_value.at<T>(b, key_head, j), call.d_value.row);
     }
 }
 
