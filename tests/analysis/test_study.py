@@ -42,7 +42,7 @@ PLACEHOLDERS = {
 def documented() -> dict[str, list[str]]:
     """All measures of docs/results-format.md, and their axes."""
     found: dict[str, list[str]] = {}
-    text = (ROOT / "docs" / "results-format.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "results-format.md").read_text(encoding="utf-8").partition("## Benchmarks")[0]
     for pattern, axes in re.findall(r"^\| `([\w.]+)` \| ([a-z, ]*)\|", text, flags=re.MULTILINE):
         parts = [PLACEHOLDERS.get(part, (part,)) for part in pattern.split(".")]
         for chosen in product(*parts):

@@ -176,6 +176,15 @@ class TestNumbers:
         key[:, :, 7] = 0.0
         assert relu_attention(query, key, value).isfinite().all()
 
+    @pytest.mark.parametrize("d", [8, 24, 32, 64, 128])
+    def test_other_queries_do_not_change_a_bit(self, d: int) -> None:
+        """Whether a tile's product is dense or not depends on all its rows; the result of one does not."""
+        query, key, value = (x.detach() for x in make_inputs(70, 90, d, dtype=torch.float32))
+        few, many = query.clone(), query.clone()
+        few[:, :, 1:], many[:, :, 1:] = 0.0, key.mean(-2, keepdim=True) * 50
+        first = [relu_attention(q, key, value, threshold=t)[:, :, 0] for q in (query, few, many) for t in (-0.2, -9.0)]
+        assert all(torch.equal(x, y) for x, y in zip(first[:2] * 2, first[2:], strict=True))
+
     def test_nan_stays_nan(self) -> None:
         query, key, value = (x.detach() for x in make_inputs(40, 40, 16, dtype=torch.float32))
         query[0, 1, 5, 2] = torch.nan

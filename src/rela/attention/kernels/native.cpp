@@ -353,28 +353,6 @@ INLINE int64_t next_of(uint64_t &bits) {
     return place;
 }
 
-/* out += the sum of weights[j] rows[j] over the bits j, for NV vectors of a row. */
-template <int NV>
-INLINE void add_rows(uint64_t bits, const float *weights, int64_t step, const float *rows, int64_t stride, float *out) {
-    constexpr int CHAINS = NV <= 4 ? 2 : 1; /* enough independent sums to hide the latency of an addition */
-    vec acc[CHAINS][NV];
-    for (int v = 0; v < NV; v++)
-        for (int c = 0; c < CHAINS; c++) acc[c][v] = vec{};
-    while (bits) {
-        for (int c = 0; c < CHAINS; c++) {
-            if (c && !bits) break;
-            const int64_t j = next_of(bits);
-            const vec x = splat(weights[j * step]);
-            for (int v = 0; v < NV; v++) acc[c][v] += x * load(rows + j * stride + v * LANES);
-        }
-    }
-    for (int v = 0; v < NV; v++) { /* added at the end: `out` may be far, and nothing waits for it here */
-        vec sum = acc[0][v];
-        for (int c = 1; c < CHAINS; c++) sum += acc[c][v];
-        *(vec *)(out + v * LANES) += sum;
-    }
-}
-
 /* The non-zeros of a matrix: a word for each of its rows, and the values. */
 struct Sparse {
     int count;
@@ -383,9 +361,43 @@ struct Sparse {
     int64_t row, step; /* value (i, j) is values[i * row + j * step] */
 };
 
+/* One non-zero's share of a row of sums, NV vectors. */
+template <int NV>
+INLINE void add_one(uint64_t &bits, const float *values, int64_t step, const float *rows, int64_t stride, vec *sums) {
+    const int64_t j = next_of(bits);
+    const vec x = splat(values[j * step]);
+    for (int v = 0; v < NV; v++) sums[v] += x * load(rows + j * stride + v * LANES);
+}
+
+/* Added at the end: `out` may be far, and nothing waits for it here. A row's sum is taken in the order of its keys, as
+   the dense product takes it, so that the choice between the two, which other rows decide too, changes no bit. */
+template <int NV> INLINE void add_sums(const vec *sums, float *out) {
+    for (int v = 0; v < NV; v++) *(vec *)(out + v * LANES) += sums[v];
+}
+
 template <int NV> static void add_part(Sparse a, const float *rows, int64_t stride, float *out, int64_t out_stride) {
-    for (int i = 0; i < a.count; i++)
-        if (a.bits[i]) add_rows<NV>(a.bits[i], a.values + i * a.row, a.step, rows, stride, out + i * out_stride);
+    int i = 0;
+    if constexpr (NV <= 4) /* two rows at a time: sums enough to hide the latency of an addition */
+        for (; i + 1 < a.count; i += 2) {
+            uint64_t one = a.bits[i], other = a.bits[i + 1];
+            const float *values = a.values + i * a.row;
+            vec first[NV] = {}, second[NV] = {};
+            while (one && other) {
+                add_one<NV>(one, values, a.step, rows, stride, first);
+                add_one<NV>(other, values + a.row, a.step, rows, stride, second);
+            }
+            while (one) add_one<NV>(one, values, a.step, rows, stride, first);
+            while (other) add_one<NV>(other, values + a.row, a.step, rows, stride, second);
+            add_sums<NV>(first, out + i * out_stride);
+            add_sums<NV>(second, out + (i + 1) * out_stride);
+        }
+    for (; i < a.count; i++) {
+        uint64_t bits = a.bits[i];
+        if (!bits) continue;
+        vec sums[NV] = {};
+        while (bits) add_one<NV>(bits, a.values + i * a.row, a.step, rows, stride, sums);
+        add_sums<NV>(sums, out + i * out_stride);
+    }
 }
 
 /* out += A rows, `wide` numbers of each row (a multiple of COLS), by as many as the registers hold at once. */
