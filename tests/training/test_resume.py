@@ -120,8 +120,10 @@ def test_killed_again_and_again(store: Path, tmp_path: Path, whole: Callable[[st
     process = spawn(begin, plain_config(store, **VARIANTS["plain"]), run, None)
     while not (run / "config.yaml").exists():
         time.sleep(0.001)
-    for _ in range(12):
-        process.join(generator.uniform(0.05, 0.5))
+    for attempt in range(12):
+        process.join(
+            generator.uniform(0.0, 0.02 + 0.05 * attempt)
+        )  # at first soon: the whole run may be over in no time
         if process.exitcode is None:
             os.kill(process.pid, signal.SIGKILL)
             process.join()
