@@ -75,7 +75,9 @@ def relu_attention(
     """
     plain_numbers = type(dropout_p) is float and (scale is None or type(scale) is float) and length_power == 0
     if plain_numbers and isinstance(threshold, float) and (is_causal is False or is_causal is True):
-        quick = kernels.quick_relu_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, threshold)
+        quick = kernels.quick_relu_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, threshold
+        )
         if quick is not None:
             return quick
     return attention(

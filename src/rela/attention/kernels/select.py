@@ -103,6 +103,7 @@ def quick_relu_attention(
     dropout_p: float,
     is_causal: bool,
     scale: float | None,
+    enable_gqa: bool,
     threshold: float,
 ) -> Tensor | None:
     """ReLU attention by the native kernel if everything is as plain as it mostly is; None: go the long way.
@@ -117,7 +118,9 @@ def quick_relu_attention(
     if query.dtype != torch.float32 or not on_cpu or traced_or_transformed() or torch.is_autocast_enabled("cpu"):
         return None
     in_range = 0.0 <= dropout_p <= 1.0 and -math.inf < threshold < math.inf
-    if not in_range or query.dim() != 4 or query.shape[:2] != key.shape[:2] or query.shape[3] == 0 or not _has_native():
+    if not in_range or query.dim() != 4 or query.shape[3] == 0 or not _has_native():
+        return None
+    if key.dim() != 4 or (query.shape[1] != key.shape[1] and not enable_gqa):
         return None
     seed = torch.randint(2**62, ()) if dropout_p > 0 else None
     factor = 1.0 / math.sqrt(query.shape[3]) if scale is None else scale
