@@ -24,7 +24,7 @@ ENTMAX: Final = "entmax15"
 ENTMAX_TARGET: Final = 20.0
 _ENTMAX_LENGTHS: Final = (512, 2048)
 """From here on its target counts, and up to here it is timed: it sorts whole rows, and takes seconds a call."""
-_LEAST_SECONDS: Final = 0.01
+_LEAST_SECONDS: Final = 0.02
 _MOST_SECONDS: Final = 8.0
 """Of the rounds of a point; there are three at least."""
 

@@ -540,7 +540,8 @@ INLINE uint64_t rectify_part(float *row, int count, float shift, const float *bi
 
 INLINE uint64_t rectify_row(float *row, int count, float shift, const float *bias, int64_t step, uint64_t keep) {
     if (bias) return rectify_part<true, false>(row, count, shift, bias, step, keep);
-    if (keep == ~(uint64_t)0) return rectify_part<false, true>(row, TILE, shift, bias, step, keep);
+    if (keep == first_bits(count) && count % LANES == 0)
+        return rectify_part<false, true>(row, count, shift, bias, step, keep);
     return rectify_part<false, false>(row, count, shift, bias, step, keep);
 }
 
@@ -745,16 +746,13 @@ bool relu_forward(const Call &call) {
     const int64_t tasks = call.num_batch * call.num_heads * chunks;
     const int64_t work = call.num_batch * call.num_heads * call.num_queries * call.num_keys * call.key_dim;
     const int threads = work < SMALL_WORK ? 1 : (int)std::min<int64_t>(call.num_threads, tasks);
-    std::atomic<bool> failed{false};
+    std::atomic<int64_t> next{0}, done{0};
 #pragma omp parallel num_threads(threads)
     {
         Room room(ForwardRoom::bytes());
-        if (!room) failed = true;
-#pragma omp barrier
-        if (!failed) {
+        if (room) {
             ForwardRoom parts(room);
-#pragma omp for schedule(dynamic, 1) nowait
-            for (int64_t task = 0; task < tasks; task++) {
+            for (int64_t task = next++; task < tasks; task = next++, done++) {
                 const int64_t matrix = task / chunks, i = task % chunks * rows;
                 const Place at = {call, matrix / call.num_heads, matrix % call.num_heads};
                 const int m = (int)std::min(rows, call.num_queries - i);
@@ -763,7 +761,7 @@ bool relu_forward(const Call &call) {
             }
         }
     }
-    return !failed;
+    return done == tasks; /* a thread without memory leaves its work to the others */
 }
 
 struct BackwardRoom {
@@ -924,16 +922,13 @@ bool relu_backward(const Call &call) {
     std::unique_ptr<double[]> d_thresholds(
         call.d_thresholds ? new (std::nothrow) double[(size_t)(tasks * group)]() : nullptr);
     if ((parts > 1 && !partial) || (call.d_thresholds && !d_thresholds)) return false;
-    std::atomic<bool> failed{false};
+    std::atomic<int64_t> next{0}, done{0};
 #pragma omp parallel num_threads(threads)
     {
         Room memory(BackwardRoom::bytes(call));
-        if (!memory) failed = true;
-#pragma omp barrier
-        if (!failed) {
+        if (memory) {
             BackwardRoom room(memory, call);
-#pragma omp for schedule(dynamic, 1)
-            for (int64_t task = 0; task < tasks; task++) {
+            for (int64_t task = next++; task < tasks; task = next++, done++) {
                 const int64_t head = task / parts, b = head / call.num_key_heads, key_head = head % call.num_key_heads;
                 const int64_t j0 = task % parts * part_keys, j1 = std::min(call.num_keys, j0 + part_keys);
                 double *d_threshold = d_thresholds ? d_thresholds.get() + task * group : nullptr;
@@ -943,17 +938,18 @@ bool relu_backward(const Call &call) {
                 else if (call.half) write_d_query<BFloat>(call, b, key_head, room.d_query);
                 else write_d_query<float>(call, b, key_head, room.d_query);
             }
-            if (parts > 1) {
-#pragma omp for schedule(static)
-                for (int64_t head = 0; head < heads; head++) {
-                    float *sum = partial.get() + (size_t)(head * parts) * shared;
-                    for (int64_t part = 1; part < parts; part++)
-                        for (size_t k = 0; k < shared; k++) sum[k] += sum[(size_t)part * shared + k];
-                    const int64_t b = head / call.num_key_heads, key_head = head % call.num_key_heads;
-                    if (call.half) write_d_query<BFloat>(call, b, key_head, sum);
-                    else write_d_query<float>(call, b, key_head, sum);
-                }
-            }
+        }
+    }
+    if (done < tasks) return false;
+    if (parts > 1) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+        for (int64_t head = 0; head < heads; head++) {
+            float *sum = partial.get() + (size_t)(head * parts) * shared;
+            for (int64_t part = 1; part < parts; part++)
+                for (size_t k = 0; k < shared; k++) sum[k] += sum[(size_t)part * shared + k];
+            const int64_t b = head / call.num_key_heads, key_head = head % call.num_key_heads;
+            if (call.half) write_d_query<BFloat>(call, b, key_head, sum);
+            else write_d_query<float>(call, b, key_head, sum);
         }
     }
     if (d_thresholds)
@@ -964,7 +960,7 @@ bool relu_backward(const Call &call) {
                 for (int64_t part = 0; part < parts; part++)
                     sum += d_thresholds[(size_t)((head * parts + part) * group + g)];
             }
-    return !failed;
+    return true;
 }
 
 /* The dropout factors of all places, as the two passes above draw them: output is [B, H, Tq, Tk]. */
@@ -1294,11 +1290,14 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> relu_attention_backward_cpu(const Ten
     Call call = make_call(q, k, v, GIVEN, float_bias);
     Tensor d_query = heads_last(q, q.size(3), q.scalar_type()), d_key = heads_last(k, k.size(3), k.scalar_type()),
            d_value = heads_last(v, v.size(3), v.scalar_type());
-    Tensor sums = at::zeros({thresholds ? q.size(0) : 0, q.size(1)}, q.options().dtype(at::kDouble));
+    Tensor sums, d_threshold;
+    if (thresholds) {
+        sums = at::zeros({q.size(0), q.size(1)}, q.options().dtype(at::kDouble));
+        call.d_thresholds = sums.mutable_data_ptr<double>();
+    }
     call.grad = strided(g), call.d_query = strided(d_query), call.d_key = strided(d_key), call.d_value = strided(d_value);
-    call.d_thresholds = thresholds ? sums.mutable_data_ptr<double>() : nullptr;
     check_memory(relu_backward(call));
-    Tensor d_threshold = thresholds ? sums.sum(0).to(at::kFloat).view(thresholds->sizes()) : at::empty({0}, g.options());
+    d_threshold = thresholds ? sums.sum(0).to(at::kFloat).view(thresholds->sizes()) : at::empty({0}, g.options());
     return {d_query, d_key, d_value, d_threshold};
 }
 

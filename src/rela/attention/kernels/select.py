@@ -112,18 +112,21 @@ def quick_relu_attention(
     """
     if type(query) not in _PLAIN or type(key) not in _PLAIN or type(value) not in _PLAIN:
         return None
-    on_cpu = query.is_cpu and key.is_cpu and value.is_cpu
-    if attn_mask is not None:
-        on_cpu = on_cpu and type(attn_mask) is Tensor and attn_mask.is_cpu
-    if query.dtype != torch.float32 or not on_cpu or traced_or_transformed() or torch.is_autocast_enabled("cpu"):
+    if attn_mask is not None and (type(attn_mask) is not Tensor or not attn_mask.is_cpu):
         return None
-    in_range = 0.0 <= dropout_p <= 1.0 and -math.inf < threshold < math.inf
-    if not in_range or query.dim() != 4 or query.shape[3] == 0 or not _has_native():
+    if not (query.is_cpu and key.is_cpu and value.is_cpu) or query.dtype is not torch.float32:
         return None
-    if key.dim() != 4 or (query.shape[1] != key.shape[1] and not enable_gqa):
+    if query.dim() != 4 or key.dim() != 4:
+        return None
+    if traced_or_transformed() or torch.is_autocast_enabled("cpu") or not _has_native():
+        return None
+    if not (0.0 <= dropout_p <= 1.0 and -math.inf < threshold < math.inf):
+        return None
+    num_heads, head_dim = query.shape[1::2]
+    if head_dim == 0 or not (enable_gqa or num_heads == key.shape[1]):
         return None
     seed = torch.randint(2**62, ()) if dropout_p > 0 else None
-    factor = 1.0 / math.sqrt(query.shape[3]) if scale is None else scale
+    factor = 1.0 / math.sqrt(head_dim) if scale is None else scale
     return native.quick_relu_attention(query, key, value, attn_mask, seed, factor, threshold, is_causal, dropout_p)
 
 
