@@ -63,7 +63,7 @@ bench-memory: $(VENV)/.stamp
 	$(BENCH) memory --resume --json bench/results/memory.json
 
 bench-decode: $(VENV)/.stamp
-	$(BENCH) decode --threads 2 --resume --json bench/results/decode.json
+	$(BENCH) decode --threads 2 --rounds 15 --resume --json bench/results/decode.json
 
 bench-length: $(VENV)/.stamp
 	$(BENCH) length --corpus $(BENCH_CORPUS) --resume --json bench/results/length.json

@@ -1,7 +1,5 @@
 """The native operators: what torch asks of operators, memory, halves and groups, and what sanitizers say."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,17 +9,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.attention.helpers import draw_mask, gradients, kernel, make_inputs
+from tests.sanitized import COMPILER, NO_SILENT_MISTAKES, assert_clean
 from torch import Tensor
 
-from rela._machine import find_compiler
 from rela.attention import kernels
 from rela.attention.functional import attend, relu_attention
 from rela.attention.kernels import build, native
 from rela.attention.masks import Mask
 from rela.attention.spec import resolve
 
-compiler = find_compiler()
-pytestmark = pytest.mark.skipif(compiler is None or native.load().library is None, reason="no compiler here")
+pytestmark = pytest.mark.skipif(COMPILER is None or native.load().library is None, reason="no compiler here")
 RELU = resolve("relu")
 
 
@@ -279,14 +276,14 @@ def test_ten_thousand_calls_leave_no_memory_behind() -> None:
     assert _resident_kib() - before < 4096
 
 
-_FLAGS = ("-std=gnu++20", "-fopenmp", "-march=native", "-g", "-DRELA_WITHOUT_TORCH", "-Wno-ignored-attributes")
+_FLAGS = ("-std=gnu++20", "-march=native", "-DRELA_WITHOUT_TORCH", "-Wno-ignored-attributes")
 
 
 @pytest.mark.slow  # it compiles
 @pytest.mark.parametrize(
     "flags",
     [
-        ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-sanitize=alignment"),
+        ("-O1", *NO_SILENT_MISTAKES, "-fno-sanitize=alignment"),
         ("-O2", "-mno-avx512f"),  # as most laptops are
         ("-O2", "-march=x86-64"),  # any machine of this kind
     ],
@@ -294,11 +291,5 @@ _FLAGS = ("-std=gnu++20", "-fopenmp", "-march=native", "-g", "-DRELA_WITHOUT_TOR
 )
 def test_sanitizers_find_nothing(tmp_path: Path, flags: tuple[str, ...]) -> None:
     """Out of bounds, undefined, leaked: every buffer of the exercise ends where its tensor ends."""
-    assert compiler is not None
-    source = Path(__file__).with_name("exercise_kernels.cpp")
-    program = tmp_path / "exercise"
-    include = f"-I{Path(build.__file__).parent}"
-    command = [compiler.path, *compiler.arguments, *_FLAGS, *flags, include, str(source), "-o", str(program)]
-    subprocess.run([*command, "-lstdc++", "-lm"], check=True, capture_output=True, text=True)
-    done = subprocess.run([str(program)], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "2"})
-    assert done.returncode == 0, done.stdout + done.stderr
+    program = Path(__file__).with_name("exercise_kernels.cpp")
+    assert_clean(program, (*_FLAGS, *flags), Path(build.__file__).parent, tmp_path)

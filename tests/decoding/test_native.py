@@ -2,6 +2,7 @@
 
 import gc
 import math
+import signal
 import threading
 import weakref
 from itertools import pairwise
@@ -198,6 +199,28 @@ class TestCompany:
         for thread in threads:
             thread.join()
         assert found == [True] * 10
+
+    def test_interrupted_in_the_middle(self, monkeypatch: pytest.MonkeyPatch):
+        """Ctrl-C comes through between two steps; the search gives its memory back, and the next one is as ever."""
+        model = made(dim=64, num_heads=2, source_vocabulary=900, target_vocabulary=900)
+        source, options = sources(model, [7, 3]), SearchOptions(min_length=20, max_length=20)
+        expected = beam_search(model, source, options)
+        steps: list[NativeSearch] = []
+        real = NativeSearch.step
+
+        def step(self: NativeSearch) -> int | None:
+            steps.append(self)
+            if len(steps) == 5:
+                signal.raise_signal(signal.SIGINT)
+            return real(self)
+
+        monkeypatch.setattr(NativeSearch, "step", step)
+        with pytest.raises(KeyboardInterrupt):
+            beam_search(model, source, options)
+        assert len(steps) == 5
+        assert steps[0]._search is None  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.undo()
+        assert beam_search(model, source, options) == expected
 
 
 class TestPacking:
