@@ -117,7 +117,7 @@ static double run_norm(int64_t rows, int64_t dim, bool gated) {
     std::vector<float> y(x.size()), inverse((size_t)rows), dx(x.size()), partial((size_t)(2 * 2 * dim));
     const float *g = gated ? gate.data() : nullptr;
     rms_norm_forward(x.data(), weight.data(), g, y.data(), inverse.data(), rows, dim, 1e-6, 2);
-    rms_norm_backward(grad.data(), x.data(), weight.data(), g, inverse.data(), dx.data(), partial.data(), rows, dim, 2);
+    rms_norm_backward(grad.data(), x.data(), weight.data(), g, inverse.data(), dx.data(), partial.data(), rows, dim, 2, 2);
     double worst = 0;
     for (int64_t r = 0; r < rows; r++) {
         double squares = 0;

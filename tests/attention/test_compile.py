@@ -19,6 +19,7 @@ from tests.attention.module_helpers import (
 from torch import Tensor, nn
 
 import rela
+from rela.functional import relu_attention
 
 B, T = 3, 9
 # The compiler's own modules use deprecated parts of Python and torch.
@@ -79,6 +80,19 @@ class TestCompile:
         for batch, length in ((2, 5), (3, 7), (4, 12)):
             x, pad = inputs(batch, length, EMBED), padding(*[length] * batch)
             torch.testing.assert_close(compiled(x, pad), module(x, pad))
+
+    @pytest.mark.parametrize("name", ["scale", "threshold"])
+    def test_numbers_that_vary(self, name: str) -> None:
+        query = torch.randn(2, 3, 6, 8)
+
+        def attend(x: Tensor, number: float) -> Tensor:
+            return (
+                relu_attention(x, x, x, scale=number) if name == "scale" else relu_attention(x, x, x, threshold=number)
+            )
+
+        compiled = torch.compile(attend, fullgraph=True, backend="aot_eager", dynamic=True)
+        for number in (0.5, 0.7, 0.3):
+            torch.testing.assert_close(compiled(query, number), attend(query, number))
 
     @pytest.mark.parametrize("attention", ["softmax", "rela-g"])
     def test_training_with_dropout(self, attention: str) -> None:

@@ -48,6 +48,13 @@ def test_wrong_inputs(name: MapName, need_weights: bool, key: Tensor, value: Ten
     raises_naming(lambda: attention(QUERY, key, value, name, need_weights=need_weights), "expected", "got", *words)
 
 
+@pytest.mark.parametrize("place", range(3))
+def test_tensors_that_are_not_dense(place: int) -> None:
+    query, key, value = (_plain(1, 2, 3, 4).to_sparse() if i == place else _plain(1, 2, 3, 4) for i in range(3))
+    with pytest.raises(TypeError, match=r"expected a dense tensor, got .*sparse_coo.*to_dense\(\)"):
+        relu_attention(query, key, value)
+
+
 def test_wrong_groups() -> None:
     for heads in (3, 8):
         key = _plain(2, heads, 5, 8)

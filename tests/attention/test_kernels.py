@@ -1,5 +1,8 @@
 """Which kernel runs, and how it is built."""
 
+import math
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -143,3 +146,80 @@ def test_what_was_compiled_is_used_again(tmp_path: Path, monkeypatch: pytest.Mon
     build.load.cache_clear()
     assert build.load(source).library is not None
     assert [path.stat().st_mtime_ns for path in tmp_path.glob("cache/kernels/*")] == [written]
+
+
+_ONE = "int one(void) { return 1; }\n"
+
+
+def _load_in_new_process(source: Path) -> str:
+    """Whether a new process loads it: a library that is mapped already cannot be loaded from a damaged file."""
+    program = f"""
+from pathlib import Path
+from rela.attention.kernels import build
+made = build._build
+def counted(*rest):
+    print("built")
+    return made(*rest)
+build._build = counted
+print(build.load(Path({str(source)!r})).library.one())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@needs_compiler
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
+def test_half_a_library_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    """To load it would end the process by a signal."""
+    monkeypatch.setenv("RELA_CACHE", str(tmp_path / "cache"))
+    source = tmp_path / "one.c"
+    source.write_text(_ONE)
+    assert _load_in_new_process(source) == "built\n1\n"
+    (file,) = tmp_path.glob("cache/kernels/*")
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(share * len(whole))])
+    assert _load_in_new_process(source) == "built\n1\n"
+    assert _load_in_new_process(source) == "1\n"
+
+
+@needs_compiler
+def test_a_cache_that_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELA_CACHE", str(tmp_path / "cache"))
+    source = tmp_path / "one.c"
+    source.write_text(_ONE)
+    assert _load_in_new_process(source) == "built\n1\n"
+    build.load.cache_clear()
+    with mock.patch.object(build, "_can_write", return_value=False), mock.patch.object(build, "_build") as built:
+        library = build.load(source).library
+    assert library is not None
+    assert library.one() == 1
+    assert built.call_count == 0
+
+
+@needs_compiler
+def test_what_a_killed_build_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELA_CACHE", str(tmp_path / "cache"))
+    source = tmp_path / "one.c"
+    source.write_text(_ONE)
+    assert _load_in_new_process(source) == "built\n1\n"
+    (file,) = tmp_path.glob("cache/kernels/*")
+    (file.parent / f"{file.stem}.killed").mkdir()
+    file.unlink()
+    assert _load_in_new_process(source) == "built\n1\n"
+    assert list(tmp_path.glob("cache/kernels/*")) == [file]
+
+
+@pytest.mark.parametrize("scale", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("name", ["naive", *FAST])
+def test_a_scale_that_is_no_number(name: str, scale: float) -> None:
+    with kernel(name), pytest.raises(ValueError, match="scale: expected a finite number"):
+        relu_attention(*make_inputs(dtype=torch.float32), scale=scale)
+
+
+@pytest.mark.parametrize("name", ["blocked", "naive"])
+def test_a_kernel_that_is_not_wanted_is_not_tried(name: str) -> None:
+    with kernel(name):
+        choices = {choice.name: choice for choice in kernels.describe()}
+    assert choices["native"].available is None
+    assert "not tried" in choices["native"].reason

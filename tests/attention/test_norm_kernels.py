@@ -9,7 +9,7 @@ from tests.attention.helpers import (
     kernel,
     small_blocks,
 )
-from tests.attention.kernel_helpers import FAST, assert_same, dtype_of
+from tests.attention.kernel_helpers import FAST, assert_same, dtype_of, needs_compiler
 from torch import Tensor
 
 import rela
@@ -81,6 +81,26 @@ def test_gates_over_their_whole_range(name: str) -> None:
     x = x.double()
     expected = torch.sigmoid(x) * x / (x.square() + 1e-6).sqrt()
     torch.testing.assert_close(output.double(), expected, rtol=2e-6, atol=1e-37)
+
+
+@needs_compiler
+@pytest.mark.parametrize("rows", [1, 63, 64, 1000, 6400])
+def test_gradients_do_not_depend_on_the_number_of_threads(rows: int) -> None:
+    """Sums over rows are taken in the same parts."""
+    torch.manual_seed(0)
+    leaves = [torch.randn(rows, 96), torch.randn(96), torch.randn(96)]
+    before = torch.get_num_threads()
+    found: list[list[Tensor]] = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            x, weight, gate = (leaf.clone().requires_grad_() for leaf in leaves)
+            with kernel("native"):
+                output = gated_rms_norm(x, weight, gate)
+                found.append([output, *gradients(output, [x, weight, gate])])
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
 
 
 @pytest.mark.parametrize("name", [*FAST, "naive"])

@@ -54,8 +54,9 @@ def test_which_targets_there_are() -> None:
 def test_a_trained_models_calls_are_those_of_the_model() -> None:
     model, tokenizers = text_model()
     traces = collect(model, tokenizers, PAIRS, "words")
-    assert [trace.label for trace in traces] == ["trained encoder", "trained decoder", "trained cross"]
     encoder = model.attentions()["encoder"][0]
+    kinds = ("encoder", "decoder", "cross")
+    assert [trace.label for trace in traces] == [f"trained {kind} d_h={encoder.head_dim}" for kind in kinds]
     call = next(traces[0].calls(gradients=False))
     seen: list[torch.Tensor] = []
     hook = encoder.out_proj.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))

@@ -82,10 +82,12 @@ def check_alpha(alpha: float | Tensor) -> None:
 
 
 def check_tensors(**inputs: object) -> None:
-    """Refuse lists and arrays."""
+    """Refuse lists and arrays, and tensors that are not dense."""
     for name, x in inputs.items():
         if not isinstance(x, Tensor):
             raise TypeError(f"{name}: expected a torch.Tensor, got {type(x).__name__}; make one with torch.as_tensor")
+        if x.is_sparse or x.is_sparse_csr or x.is_mkldnn:
+            raise TypeError(f"{name}: expected a dense tensor, got one of layout {x.layout}; use {name}.to_dense()")
 
 
 def check_batched(query: Tensor, key: Tensor, value: Tensor) -> None:

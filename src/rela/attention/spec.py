@@ -71,7 +71,8 @@ class AttentionSpec:
             value = getattr(self, name)
             if value is None and name == "scale":
                 continue
-            if not isinstance(value, numbers.Real) or not math.isfinite(value):
+            # Compared, not asked of math.isfinite: to the compiler a number may be one that changes from call to call.
+            if not isinstance(value, numbers.Real) or not -math.inf < value < math.inf:  # pyright: ignore[reportOperatorIssue]
                 raise ValueError(f"{name}: expected a finite number, got {value!r}")
         if not self.is_pointwise and (self.threshold != 0 or self.learn_threshold):
             raise ValueError(

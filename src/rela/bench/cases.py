@@ -33,7 +33,7 @@ _HEADS: Final = 8  # of one sentence
 _MANY_HEADS: Final = 64  # of all sentences of a batch of short ones
 _SHORT: Final = 128
 _LONG: Final = 512
-_VARIANT_LENGTHS: Final = (128, 512, 2048)
+_VARIANT_LENGTHS: Final = (32, 128, 512, 2048)
 _SEEN_QUERIES: Final = 256
 
 _TARGETS: Final[dict[Mode, dict[str, float]]] = {

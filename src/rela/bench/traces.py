@@ -75,7 +75,8 @@ def collect(model: Transformer, tokenizers: Tokenizers, pairs: Sequence[tuple[st
                     handle.remove()
             shapes = ", ".join(f"{tuple(one.query.shape[:3])}" for one in seen[:: len(handles)])
             signature = f"model:{name}|attention:{model.config.attention.label}|kind:{kind}|batch,heads,length:{shapes}"
-            found.append(Trace(label=f"trained {kind}", signature=signature, seen=tuple(seen)))
+            size = seen[0].query.shape[-1]
+            found.append(Trace(label=f"trained {kind} d_h={size}", signature=signature, seen=tuple(seen)))
     return found
 
 

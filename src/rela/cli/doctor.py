@@ -45,7 +45,7 @@ class Kernel:
     """An attention kernel or a decoder, whether it can run here, and whether it would."""
 
     name: str
-    available: bool
+    available: bool | None
     chosen: bool
     reason: str
 
@@ -214,7 +214,8 @@ def _rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         yield f"extra {extra}", ", ".join(parts)
     for what, choices in (("kernel", diagnosis.kernels), ("decoder", diagnosis.decoders)):
         for choice in choices:
-            state = "used" if choice.chosen else "available" if choice.available else "not available"
+            states = {True: "available", False: "not available", None: "not tried"}
+            state = "used" if choice.chosen else states[choice.available]
             yield f"{what} {choice.name}", f"{state}: {choice.reason}"
 
 

@@ -9,6 +9,8 @@ import functools
 import hashlib
 import os
 import platform
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,7 @@ from rela._warn import warn
 
 _FLAGS: Final = ("-O3", "-march=native", "-fopenmp", "-fPIC")
 _TIMEOUT_SECONDS: Final = 600
+_DIGEST_BYTES: Final = hashlib.sha256().digest_size
 _OPERATORS: Final = Path(__file__).with_name("native.cpp")
 
 
@@ -90,34 +93,57 @@ def _load(recipe: _Recipe) -> Built:
 
 
 def _open(recipe: _Recipe, command: list[str], version: str) -> ctypes.CDLL:
-    """Load the library from the cache; one that cannot be loaded is built again, once."""
+    """Load the library from the cache, even from one that is read-only; what is missing or damaged is built."""
+    name = _name(recipe, command, version)
     folder = _cache_folder()
-    if folder is None:
+    if _is_whole(folder / name):
+        with contextlib.suppress(OSError):  # it is as it was made, but does not load any more
+            return ctypes.CDLL(str(folder / name))
+        with contextlib.suppress(OSError):
+            (folder / name).unlink()
+    if not _can_write(folder):
         with tempfile.TemporaryDirectory(prefix="rela-kernels-") as scratch:  # a loaded library needs its file no more
-            return ctypes.CDLL(str(_compiled(recipe, command, version, Path(scratch))))
-    path = _compiled(recipe, command, version, folder)
-    try:
-        return ctypes.CDLL(str(path))
-    except OSError:
-        path.unlink(missing_ok=True)
-        return ctypes.CDLL(str(_compiled(recipe, command, version, folder)))
+            return ctypes.CDLL(str(_build(recipe, command, Path(scratch))))
+    return ctypes.CDLL(str(_compiled(recipe, command, folder / name)))
 
 
-def _compiled(recipe: _Recipe, command: list[str], version: str, folder: Path) -> Path:
-    """The library's path in the folder, keyed by everything that decides what is in it."""
+def _name(recipe: _Recipe, command: list[str], version: str) -> str:
+    """Of the library's file: everything that decides what is in it."""
     source = recipe.source
     flags = (flag for part in (*recipe.parts, recipe.link) for flag in part)
     parts = (source.read_text(), *command, version, *_FLAGS, *flags, recipe.needs, platform.machine(), _cpu_flags())
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
-    path = folder / f"{source.stem}-{key}.so"
-    if path.exists():
-        return path
-    with _turn(folder / f"{source.stem}-{key}.lock"):  # of two processes that want it, one builds
-        if not path.exists():
-            with tempfile.TemporaryDirectory(dir=folder) as scratch:
+    return f"{source.stem}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:20]}.so"
+
+
+def _compiled(recipe: _Recipe, command: list[str], path: Path) -> Path:
+    with _turn(path.with_suffix(".lock")):  # of two processes that want it, one builds
+        if not _is_whole(path):
+            prefix = f"{path.stem}."
+            for left in path.parent.glob(f"{prefix}*/"):  # by one that was killed
+                shutil.rmtree(left, ignore_errors=True)
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix) as scratch:
                 partial = _build(recipe, command, Path(scratch))
+                _seal(partial)
                 partial.replace(path)  # at once, when it is whole
     return path
+
+
+def _seal(path: Path) -> None:
+    """End the file with a digest of what is in it. The loader does not look behind its sections."""
+    with path.open("r+b") as file:
+        digest = hashlib.sha256(file.read()).digest()
+        file.write(digest)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _is_whole(path: Path) -> bool:
+    """True if the file ends with the digest of what comes before: loading half a library would kill the process."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return hashlib.sha256(content[:-_DIGEST_BYTES]).digest() == content[-_DIGEST_BYTES:]
 
 
 def _build(recipe: _Recipe, command: list[str], scratch: Path) -> Path:
@@ -132,12 +158,13 @@ def _build(recipe: _Recipe, command: list[str], scratch: Path) -> Path:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     text=True,
+                    start_new_session=True,  # a compiler has helpers, which have to end with it
                 )
             )
             for part, made in zip(recipe.parts, objects, strict=True)
         ]
         for process in running:
-            stack.callback(process.kill)
+            stack.callback(_end_group, process)
         for process in running:
             _, errors = process.communicate(timeout=_TIMEOUT_SECONDS)
             if process.returncode:
@@ -148,6 +175,12 @@ def _build(recipe: _Recipe, command: list[str], scratch: Path) -> Path:
     if not library.is_file():
         raise OSError(f"{' '.join(command)} made no file: is it a C compiler?")
     return library
+
+
+def _end_group(process: subprocess.Popen[str]) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager
@@ -162,19 +195,22 @@ def _turn(path: Path) -> Generator[None]:
             path.unlink(missing_ok=True)
 
 
-def _cache_folder() -> Path | None:
-    """RELA_CACHE, or the user's cache; None if that cannot be written."""
+def _cache_folder() -> Path:
+    """RELA_CACHE, or the user's cache; it may not be there."""
     chosen = os.environ.get("RELA_CACHE")
     base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rela"
-    folder = base / "kernels"
+    return base / "kernels"
+
+
+def _can_write(folder: Path) -> bool:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
     except OSError as error:
+        chosen = os.environ.get("RELA_CACHE")
         if chosen:
             raise OSError(f"RELA_CACHE={chosen}: {error.strerror}; choose a folder that can be written") from None
-    return None
+        return False
+    return os.access(folder, os.W_OK)
 
 
 def _cpu_flags() -> str:

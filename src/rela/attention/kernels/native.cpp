@@ -73,7 +73,7 @@ void dropout_factors(const Call &call);
 void rms_norm_forward(const float *x, const float *weight, const float *gate, float *y, float *inverse, int64_t rows,
                       int64_t dim, double eps, int num_threads);
 void rms_norm_backward(const float *grad, const float *x, const float *weight, const float *gate, const float *inverse,
-                       float *d_x, float *partial, int64_t rows, int64_t dim, int num_threads);
+                       float *d_x, float *partial, int64_t rows, int64_t dim, int64_t parts, int num_threads);
 void dropout_add(const float *x, const float *y, float *out, int64_t count, uint64_t seed, double p, int num_threads);
 
 } // namespace rela_native
@@ -1101,14 +1101,15 @@ INLINE void d_row(const float *dy, const float *in, const float *weight, const f
 /* With s = sigmoid(gate x), t = grad s x inverse weight:
      d_x = (grad s weight - x inverse mean(t)) inverse + t (1 - s) gate
      d_weight = sum of grad s x inverse,  d_gate = sum of t (1 - s) x
-   Each thread adds up rows of its own; partial is [num_threads][2][dim], zeroed by the caller, who adds them. */
+   The sums are taken in parts, whose number does not depend on that of the threads; partial is [parts][2][dim], zeroed
+   by the caller, who adds them. */
 void rms_norm_backward(const float *grad, const float *x, const float *weight, const float *gate,
-                            const float *inverse, float *d_x, float *partial, int64_t rows, int64_t dim,
+                            const float *inverse, float *d_x, float *partial, int64_t rows, int64_t dim, int64_t parts,
                             int num_threads) {
 #pragma omp parallel for num_threads(num_threads) schedule(static)
-    for (int64_t part = 0; part < num_threads; part++) {
+    for (int64_t part = 0; part < parts; part++) {
         float *d_weight = partial + part * 2 * dim, *d_gate = d_weight + dim;
-        for (int64_t r = rows * part / num_threads; r < rows * (part + 1) / num_threads; r++) {
+        for (int64_t r = rows * part / parts; r < rows * (part + 1) / parts; r++) {
             const float *dy = grad + r * dim, *in = x + r * dim;
             float *out = d_x + r * dim;
             if (gate) d_row(dy, in, weight, gate, inverse[r], out, d_weight, d_gate, dim, true);
@@ -1437,13 +1438,13 @@ std::tuple<Tensor, Tensor, Tensor> rms_norm_backward_cpu(const Tensor &grad, con
     const Tensor g = with_rows(grad).contiguous(), in = with_rows(x).contiguous(), w = weight.contiguous();
     const optional<Tensor> gates = gate ? optional(gate->contiguous()) : gate;
     check_norm(in, w, gates);
-    const int64_t dim = in.size(-1);
-    const int threads = norm_threads(in);
-    Tensor d_x = at::empty(in.sizes(), in.options()), partial = at::zeros({threads, 2, dim}, in.options());
+    const int64_t dim = in.size(-1), rows = dim ? in.numel() / dim : 0;
+    const int64_t parts = in.numel() < SMALL_WORK / 8 ? 1 : std::min<int64_t>(std::max<int64_t>(rows / 64, 2), 32);
+    Tensor d_x = at::empty(in.sizes(), in.options()), partial = at::zeros({parts, 2, dim}, in.options());
     rms_norm_backward(g.const_data_ptr<float>(), in.const_data_ptr<float>(), w.const_data_ptr<float>(), address(gates),
                       inverse.contiguous().const_data_ptr<float>(), d_x.mutable_data_ptr<float>(),
-                      partial.mutable_data_ptr<float>(), dim ? in.numel() / dim : 0, dim, threads);
-    const Tensor sums = threads == 1 ? partial[0] : partial.sum(0);
+                      partial.mutable_data_ptr<float>(), rows, dim, parts, norm_threads(in));
+    const Tensor sums = parts == 1 ? partial[0] : partial.sum(0);
     return {d_x, sums[0], sums[1]};
 }
 

@@ -31,10 +31,10 @@ _KERNELS: Final[dict[str, str]] = {
 
 
 class KernelChoice(NamedTuple):
-    """One kernel, whether it can run here, whether it would, and why."""
+    """One kernel, whether it can run here (None: not tried), whether it would, and why."""
 
     name: str
-    available: bool
+    available: bool | None
     chosen: bool
     reason: str
 
@@ -64,7 +64,7 @@ def describe() -> list[KernelChoice]:
     return [
         KernelChoice(
             name,
-            {"native": has_native, "triton": has_triton}.get(name, True),
+            {"native": has_native if built else None, "triton": has_triton}.get(name, True),
             name == chosen,
             f"{states.get(name, what)}{f' ({why})' if name == chosen else ''}",
         )
@@ -125,8 +125,10 @@ def quick_relu_attention(
     num_heads, head_dim = query.shape[1::2]
     if head_dim == 0 or not (enable_gqa or num_heads == key.shape[1]):
         return None
-    seed = torch.randint(2**62, ()) if dropout_p > 0 else None
     factor = 1.0 / math.sqrt(head_dim) if scale is None else scale
+    if not -math.inf < factor < math.inf:
+        return None
+    seed = torch.randint(2**62, ()) if dropout_p > 0 else None
     return native.quick_relu_attention(query, key, value, attn_mask, seed, factor, threshold, is_causal, dropout_p)
 
 

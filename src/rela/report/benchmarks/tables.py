@@ -80,7 +80,8 @@ def _case(label: str) -> str:
         "dropout": "dropout 0.1, ",
         "trained": "trained model, ",
     }
-    return f"{names.get(kind, f'{kind}, ')}{rest.partition(' density')[0].replace('=', ' = ').replace(' BH', ', B·H')}"
+    sizes = rest.partition(" density")[0].replace("=", " = ").replace(" BH", ", B·H").replace(" d_h", ", d_h")
+    return names.get(kind, f"{kind}, ") + sizes
 
 
 def entmax_table(bench: Benchmark) -> str:
@@ -186,15 +187,13 @@ def train_table(bench: Benchmark) -> str:
 
 _GROUPS: Final[dict[str, Callable[[str, str], bool]]] = {
     "forward, T = 32..128": lambda m, c: m == "core.forward" and c.startswith("plain") and _length(c) <= 128,
-    "forward, T = 512..8192, density 0.5": lambda m, c: m == "core.forward" and _is_long(c, "0.5"),
-    "forward, T = 512..8192, density 0.15": lambda m, c: m == "core.forward" and _is_long(c, "0.15"),
+    "forward, T = 512.., density 0.5": lambda m, c: m == "core.forward" and _is_long(c, "0.5"),
+    "forward, T = 512.., density 0.15": lambda m, c: m == "core.forward" and _is_long(c, "0.15"),
     "forward + backward, T = 32..128": lambda m, c: (
         m == "core.forward+backward" and c.startswith("plain") and _length(c) <= 128
     ),
-    "forward + backward, T = 512..8192, density 0.5": lambda m, c: m == "core.forward+backward" and _is_long(c, "0.5"),
-    "forward + backward, T = 512..8192, density 0.15": lambda m, c: (
-        m == "core.forward+backward" and _is_long(c, "0.15")
-    ),
+    "forward + backward, T = 512.., density 0.5": lambda m, c: m == "core.forward+backward" and _is_long(c, "0.5"),
+    "forward + backward, T = 512.., density 0.15": lambda m, c: m == "core.forward+backward" and _is_long(c, "0.15"),
     "masks, Tq != Tk, grouped heads, dropout": lambda m, c: (
         m in ("core.forward", "core.forward+backward") and not c.startswith(("plain", "trained"))
     ),
@@ -234,7 +233,9 @@ def summary_table(benches: Sequence[Benchmark]) -> str:
             verdict = "met" if met == len(numbers) else f"**missed** in {len(numbers) - met} of {len(numbers)}"
             values = [f"{number.value:.2f}" for number in sorted(numbers, key=lambda number: number.value)]
             ends = dict.fromkeys((values[0], values[-1]))  # one, if they are the same
-            rows.append([group, f"≥ {numbers[0].target:g}", " to ".join(ends), verdict])
+            longest = max(_length(number.label) for number in numbers) if "512.." in group else 0
+            name = group.replace("512..", f"512..{longest}")
+            rows.append([name, f"≥ {numbers[0].target:g}", " to ".join(ends), verdict])
     return markdown(["", "asked", "measured", ""], rows)
 
 
