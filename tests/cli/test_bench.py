@@ -103,7 +103,7 @@ def test_memory(tmp_path: Path) -> None:
 
 
 def test_decode(tmp_path: Path) -> None:
-    done = rela("bench", "decode", "--quick", "--peers", "none", "--precisions", "float32", "--json", "-")
+    done = rela("bench", "decode", "--quick", "--peers", "none", "--precisions", "fp32", "--json", "-")
     bench = read(results(done), tmp_path)
     assert list(bench.entries) == ["rela-g float32", "softmax float32"]
     assert bench.number("rela-g float32", "decode.over.softmax", "1") is not None
@@ -145,7 +145,11 @@ def test_train_step(tmp_path: Path) -> None:
     [
         (("decode", "--size", "huge"), "base, small, tiny"),
         (("decode", "--peers", "moses"), "ctranslate2"),
-        (("decode", "--precisions", "int4"), "int8"),
+        (("decode", "--precisions", "int4"), "expected some of fp32, int8, got int4"),
+        (("decode", "--precisions", "float32"), "expected some of fp32, int8, got float32"),
+        (("length", "--attentions", "rela-g,sparsemax"), "expected softmax among them"),
+        (("length", "--attentions", "rela-g,sparsemax"), "got rela-g, sparsemax; add softmax"),
+        (("length", "--threads", "100000"), "1024"),
         (("length", "--size", "huge"), "base, small, tiny"),
         (("length", "--tgt", "x"), "--src"),
         (("memory", "--methods", "magic"), "native"),
