@@ -1,7 +1,11 @@
 """`rela bench`, its commands in their small forms; tests/bench has the parts."""
 
 import json
+import signal
 import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,9 @@ import pytest
 from tests.analysis.studies import make_model
 from tests.cli.helpers import rela
 
-from rela.bench.results import check
+from rela.bench.results import check, count_points
+from rela.cli._app import run
+from rela.cli._commands import COMMANDS, GROUPS
 from rela.report.benchmarks.read import Benchmark, read_benchmark
 from rela.report.results import load_results
 
@@ -138,6 +144,49 @@ def test_train_step(tmp_path: Path) -> None:
     assert ratio is not None
     assert ratio.target == 1
     assert bench.number("softmax", "train.step.peak_share") is not None
+
+
+def stopped(number: signal.Signals, *arguments: str, when: Callable[[], bool]) -> tuple[int, str]:
+    """Exit code and standard error of a benchmark that gets a signal when something holds."""
+    command = [sys.executable, "-m", "rela", "bench", *arguments, "--threads", "1"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        while not when():
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(number)
+        errors = process.communicate(timeout=60)[1]
+    return process.returncode, errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_and_resumed(tmp_path: Path, number: signal.Signals) -> None:
+    file = tmp_path / "memory.json"
+    points = tmp_path / "memory.json.points"
+    arguments = ("memory", "--methods", "native", "--json", str(file), "--rounds", "3")
+    begun = (*arguments, "--lengths", "64,128,32768")  # the last takes long
+    code, errors = stopped(number, *begun, when=lambda: count_points(file) >= 2)
+    assert code == 128 + number
+    assert not file.exists()
+    kept = count_points(file)
+    assert errors == (
+        f"rela: stopped; {points} has the {kept} points measured so far, and the same command with --resume goes on "
+        "from there\n"
+    )
+    done = rela("bench", *arguments, "--lengths", "64,128", "--threads", "1", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert not points.exists()
+
+
+def test_stopped_without_a_file(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rela.cli.bench_memory.set_threads", stop)
+    assert run(COMMANDS, GROUPS, ["bench", "memory"]) == 130
+    expected = "rela: stopped; nothing is kept without --json FILE, so the same command begins anew\n"
+    assert capsys.readouterr().err == expected
+    assert run(COMMANDS, GROUPS, ["bench", "memory", "--json", "nothing.json"]) == 130
+    assert "not one point was measured, so the same command begins anew" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

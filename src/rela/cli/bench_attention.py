@@ -20,6 +20,7 @@ from rela.cli._benching import (
     progress,
     set_threads,
     show_table,
+    stoppable,
 )
 from rela.cli._options import ThreadsOption
 from rela.cli._output import JsonOption, check_not_input, console_for
@@ -35,6 +36,7 @@ _LONGEST_SUBLAYER = 1024
 _QUICK_LENGTHS = [32, 512]
 
 
+@stoppable
 def attention(
     lengths: Annotated[
         str | None,

@@ -17,6 +17,7 @@ from rela.cli._benching import (
     points_for,
     set_threads,
     show_table,
+    stoppable,
 )
 from rela.cli._options import ThreadsOption
 from rela.cli._output import JsonOption, console_for
@@ -31,6 +32,7 @@ _LABELS = {"fp32": "float32", "int8": "int8"}
 """Names of precisions in results, where peers have the same ones, by those of options."""
 
 
+@stoppable
 def decode(
     size: Annotated[str, typer.Option(help="Size of the models: base, small or tiny.")] = "base",
     vocabulary: Annotated[int, typer.Option(min=300, help="Pieces of the vocabulary.")] = 32_000,

@@ -14,6 +14,7 @@ from rela.cli._benching import (
     points_for,
     set_threads,
     show_table,
+    stoppable,
 )
 from rela.cli._options import ThreadsOption
 from rela.cli._output import JsonOption, check_not_input, console_for
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _LEARNED_PAIRS = 20_000
 
 
+@stoppable
 def length(
     models: Annotated[
         list[Path] | None,

@@ -18,6 +18,7 @@ from rela.cli._benching import (
     points_for,
     set_threads,
     show_table,
+    stoppable,
 )
 from rela.cli._options import ThreadsOption
 from rela.cli._output import JsonOption, console_for
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rela.bench.train import Round
 
 
+@stoppable
 def train(
     store: Annotated[
         Path | None,
