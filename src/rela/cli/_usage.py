@@ -26,6 +26,19 @@ def wrong_use(option: str | None = None) -> Generator[None]:
         raise typer.BadParameter(str(error) if option is None else f"{option}: {error}") from None
 
 
+def refuse_unused(context: typer.Context, why: str, *names: str) -> None:
+    """Options that would be ignored, by their parameters' names, are wrong use if they were given.
+
+    ``why`` is the option that makes them useless.
+    """
+    options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    # By its name: typer has its own copy of click's sources, or click's, by its version.
+    given = [name for name in names if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"]
+    if given:
+        listed = " and ".join(options[name] for name in given)
+        raise typer.BadParameter(f"{why}: expected no option of what it leaves out, got {listed}; leave out either")
+
+
 @contextmanager
 def told_when_stopped(how_to_go_on: Callable[[], str], *others: type[Exception]) -> Generator[None]:
     """Ctrl-C, SIGTERM, or another exception that stands for them, is answered by one line on standard error."""

@@ -22,6 +22,7 @@ from rela.cli._benching import (
 )
 from rela.cli._options import ThreadsOption
 from rela.cli._output import JsonOption, console_for
+from rela.cli._usage import refuse_unused
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 @stoppable
 def train(
+    context: typer.Context,
     store: Annotated[
         Path | None,
         typer.Option(
@@ -71,6 +73,12 @@ def train(
     parse_attentions(attention)
     if not step and not peer:
         raise typer.BadParameter("--no-step --no-peer: expected one of them, got nothing to measure")
+    if not step:
+        refuse_unused(context, "--no-step", "step_size", "step_tokens")
+    if not peer:
+        refuse_unused(context, "--no-peer", "joeynmt", "size", "tokens", "updates")
+    if store is not None:
+        refuse_unused(context, "--store", "corpus", "merges")
     if quick:
         step_size, step_tokens, size, tokens, updates, merges = "tiny", 256, "tiny", 256, 20, 200
 
