@@ -13,7 +13,7 @@ import pytest
 
 from rela.bench import machine
 from rela.bench.others import watching
-from rela.bench.results import Number, Points, check, document, measure
+from rela.bench.results import Number, Points, check, code_digest, count_points, document, measure, points_file
 from rela.report.benchmarks.read import read_benchmark
 from rela.report.results import load_results
 
@@ -80,13 +80,67 @@ def test_points_outlive_a_run_that_was_cut_off(tmp_path: Path) -> None:
     assert first.get("b", lambda: 2) == 2
     kept = tmp_path / "result.json.points"
     kept.write_text(kept.read_text(encoding="utf-8") + '{"key": "c", "po', encoding="utf-8")  # cut off while writing
-    second = Points(path, resume=True)
+    with pytest.warns(UserWarning, match=r"a damaged one on line 4; .* keeping the rest \(2\)"):
+        second = Points(path, resume=True)
     assert second.get("a", lambda: pytest.fail("measured again")) == {"speed": 1}
     assert "b" in second
     assert second.get("c", lambda: 3) == 3
+    assert Points(path, resume=True).get("c", lambda: pytest.fail("the damaged line spoilt the next one")) == 3
     assert "a" not in Points(path, resume=False)  # without --resume, everything is measured anew
     assert not kept.exists()
     second.done()
+
+
+@pytest.mark.parametrize("damage", ["[1]", "3", '{"key": ["a"]}', '{"key": "a", "point": 1}', "\x00"])
+def test_damaged_points_are_told_of(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "result.json"
+    for key in ("a", "b"):
+        Points(path, resume=key == "b").get(key, lambda: 1)
+    kept = points_file(path)
+    lines = kept.read_text(encoding="utf-8").splitlines()
+    kept.write_text("\n".join([lines[0], damage, lines[2]]) + "\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"a damaged one on line 2; .* keeping the rest \(1\)"):
+        found = Points(path, resume=True)
+    assert ("a" in found, "b" in found) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("first", "word"),
+    [('{"code": "another"}', "got 2 points by other code"), ("{", "its first line is damaged")],
+)
+def test_points_of_other_code_are_measured_again(tmp_path: Path, first: str, word: str) -> None:
+    path = tmp_path / "result.json"
+    points = Points(path, resume=False)
+    for key in ("a", "b"):
+        points.get(key, lambda: 1)
+    kept = points_file(path)
+    lines = kept.read_text(encoding="utf-8").splitlines()
+    assert json.loads(lines[0]) == {"code": code_digest()}
+    kept.write_text("\n".join([first, *lines[1:]]) + "\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match=word):
+        found = Points(path, resume=True)
+    assert found.get("a", lambda: 2) == 2
+    assert kept.read_text(encoding="utf-8").splitlines()[0] == lines[0]
+    assert count_points(path) == 1
+
+
+def test_points_from_before_the_code_was_noted_are_measured_again(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    points_file(path).write_text('{"key": "a", "point": 1, "others": 0.0, "capacity": 0.0}\n', encoding="utf-8")
+    with pytest.warns(UserWarning, match="got 1 point by other code"):
+        assert "a" not in Points(path, resume=True)
+
+
+def test_the_digest_is_that_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "rela"
+    (package / "bench").mkdir(parents=True)
+    monkeypatch.setattr("rela.bench.results.__file__", str(package / "bench" / "results.py"))
+    found: list[str] = []
+    for name, text in [("a.py", "x"), ("b.cpp", "x"), ("b.cpp", "y"), ("c.c", ""), ("notes.txt", "x")]:
+        (package / name).write_text(text, encoding="utf-8")
+        found.append(code_digest.__wrapped__())
+    assert len(set(found)) == 4
+    assert found[3] == found[4]  # notes are no code
 
 
 def _spin(seconds: float) -> None:

@@ -1,6 +1,7 @@
 """`rela translate -o`, cut off and resumed."""
 
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -261,6 +262,27 @@ def test_killed_and_resumed(model: Path, tmp_path: Path, call: Run):
     code, _, err = call(*options, "-o", "out", "--resume")
     assert code == 0, err
     assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_terminated_it_says_how_to_go_on(model: Path, tmp_path: Path):
+    (tmp_path / "in").write_text(TEXT * 500, encoding="utf-8")
+    with subprocess.Popen(
+        command(model, "in", "--window", "4", "-o", "out"),
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        text=True,
+        env=same_package(),
+    ) as process:
+        partial = tmp_path / "out.partial"
+        wait_until(lambda: (partial.exists() and partial.stat().st_size > 200) or process.poll() is not None)
+        process.terminate()
+        errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 143
+    assert re.fullmatch(
+        r"rela: stopped; \S*/out.partial has the first [\d,]+ lines, and the same command with --resume goes on from "
+        r"there\n",
+        errors,
+    )
 
 
 def wait_until(holds: Callable[[], object]) -> None:

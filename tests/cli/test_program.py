@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from inspect import signature
 from pathlib import Path
 from unittest import mock
 
@@ -66,6 +67,15 @@ def test_every_command_has_an_example_and_json(command: Command):
     assert f"Example: {command.example}" in shown
     assert command.example.startswith(f"rela {command.name}")
     assert "--json FILE" in shown
+
+
+@pytest.mark.parametrize(
+    "command", [one for one in COMMANDS if "threads" in signature(one.run).parameters], ids=lambda command: command.name
+)
+def test_more_threads_than_any_machine_has_are_refused(command: Command):
+    """torch would take them, and crash."""
+    shown = " ".join(rela(*command.name.split(), "--help").stdout.split())
+    assert "1<=x<=1024" in shown
 
 
 def test_version():

@@ -90,8 +90,9 @@ def measure_lengths(
     ``forced``: every batch gets as many pieces as its references have on average, whatever the model would say. All
     models split sentences alike then, by the tokenizers of the first.
     """
-    if BASELINE not in [decoder.name for decoder in decoders]:
-        raise ValueError(f"expected {BASELINE} among the attentions, since speeds are beside it, got none")
+    attentions = [decoder.name for decoder in decoders]
+    if BASELINE not in attentions:
+        raise ValueError(f"expected {BASELINE} among the attentions, since speeds are beside it, got {attentions}")
     groups = by_source_length(encode(decoders[0].tokenizers, pairs))
     recipe = f"length|{recipe}|beam:{beam}|forced:{'yes' if forced else 'no'}|rounds:{rounds}|statistic:median"
     names = ",".join(decoder.name for decoder in decoders)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from rela._files import write_text
 from rela._version import __version__
+from rela._warn import warn
 from rela.bench.others import Share, watching
 from rela.bench.timing import Speed
 
@@ -17,6 +20,7 @@ FORMAT: Final = "rela-results-1"
 """That of `rela analyze`: docs/results-format.md."""
 
 _LISTS: Final = ("low", "high", "rounds", "target")
+_CODE: Final = (".py", ".cpp", ".c")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,18 +96,19 @@ def check(data: Mapping[str, Any]) -> None:
 class Points:
     """The points of a run, by key. Those in the file of one that was cut off are taken from there.
 
-    The file stands beside the result and is removed when that is written. Without a path, nothing is kept.
+    The file stands beside the result and is removed when that is written. Its first line tells the code that measured:
+    points of other code are measured again. Without a path, nothing is kept.
     """
 
     def __init__(self, result: Path | None, *, resume: bool) -> None:
-        self.path = None if result is None else result.with_name(f"{result.name}.points")
+        self.path = None if result is None else points_file(result)
         self._found: dict[str, Any] = {}
         self._shares: dict[str, Share] = {}
         if self.path is None:
             return
+        code_digest()  # now: while a long run measures, the files may change, and what runs does not
         if resume and self.path.is_file():
-            for line in self.path.read_text(encoding="utf-8").splitlines():
-                self._read(line)
+            self._take(self.path)
         else:
             self.path.unlink(missing_ok=True)
 
@@ -114,22 +119,15 @@ class Points:
                 point = make()
             self._found[key], self._shares[key] = point, share
             if self.path is not None:
-                line = {"key": key, "point": point, "others": share.others, "capacity": share.capacity}
+                lines = [self._line(key)] if self.path.is_file() else [_code_line(), self._line(key)]
                 with self.path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line, allow_nan=False) + "\n")
+                    file.write("".join(lines))
         return self._found[key]
 
     def others_share(self) -> float | None:
         """What other processes took of the processors while the points were measured; None if nobody knows."""
         capacity = sum(share.capacity for share in self._shares.values())
         return sum(share.others for share in self._shares.values()) / capacity if capacity > 0 else None
-
-    def _read(self, line: str) -> None:
-        """A line that was cut off is no point: it is measured again."""
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            found = json.loads(line)
-            share = Share(found["others"], found["capacity"])
-            self._found[found["key"]], self._shares[found["key"]] = found["point"], share
 
     def __contains__(self, key: str) -> bool:
         return key in self._found
@@ -138,3 +136,78 @@ class Points:
         """The result is written: the points are not needed any more."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+
+    def _take(self, path: Path) -> None:
+        """What a file has, if the same code measured it. What cannot be used is told of, and is gone from the file."""
+        first, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
+        same, readable = _is_by_this_code(first)
+        if not same:
+            count = len(lines) + first.startswith('{"key"')  # before files had a first line of their own
+            why = "other code of rela" if readable else "unknown code, since its first line is damaged"
+            if count:
+                points = "1 point" if count == 1 else f"{count:,} points"
+                warn(f"{path}: expected points measured by this code of rela, got {points} by {why}; measuring again")
+            path.unlink()
+            return
+        damaged = [number for number, line in enumerate(lines, start=2) if not self._read(line)]
+        if damaged:
+            places = ", ".join(map(str, damaged))
+            warn(
+                f"{path}: expected a point on every line, got a damaged one on line {places}; measuring that again, "
+                f"and keeping the rest ({len(self._found)})"
+            )
+            write_text(path, _code_line() + "".join(self._line(key) for key in self._found))
+
+    def _read(self, line: str) -> bool:
+        """Whether this is a point, which is kept then: one that was being written when a run was killed is none."""
+        try:
+            found = json.loads(line)
+            key, point, share = found["key"], found["point"], Share(float(found["others"]), float(found["capacity"]))
+            self._found[key], self._shares[key] = point, share
+        except (ValueError, KeyError, TypeError):
+            return False
+        return True
+
+    def _line(self, key: str) -> str:
+        share = self._shares[key]
+        line = {"key": key, "point": self._found[key], "others": share.others, "capacity": share.capacity}
+        return json.dumps(line, allow_nan=False) + "\n"
+
+
+def points_file(result: Path) -> Path:
+    """Where the points of a result stand until it is written."""
+    return result.with_name(f"{result.name}.points")
+
+
+def count_points(result: Path) -> int:
+    """How many points a run that was cut off has left beside its result."""
+    path = points_file(result)
+    if not path.is_file():
+        return 0
+    return sum(line.startswith('{"key"') for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
+
+
+def _code_line() -> str:
+    return json.dumps({"code": code_digest()}) + "\n"
+
+
+def _is_by_this_code(first: str) -> tuple[bool, bool]:
+    """Whether a file with this first line is by the code that runs now, and whether the line says anything."""
+    try:
+        found = json.loads(first)
+    except ValueError:
+        return False, False
+    known = isinstance(found, dict) and ("code" in found or "key" in found)
+    return known and found.get("code") == code_digest(), known
+
+
+@functools.cache
+def code_digest() -> str:
+    """What tells this package's code from other code, of the same version too: a working tree changes between runs."""
+    package = Path(__file__).resolve().parents[1]
+    found = hashlib.sha256()
+    for path in sorted(path for path in package.rglob("*") if path.suffix in _CODE and path.is_file()):
+        data = path.read_bytes()
+        found.update(f"{path.relative_to(package).as_posix()} {len(data)}\n".encode())
+        found.update(data)
+    return found.hexdigest()

@@ -6,9 +6,11 @@ peak of resident memory rises above what is resident, during the first call. Lat
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -58,6 +60,7 @@ class Server:
             stdout=subprocess.PIPE,
             text=True,
             env=environment,
+            process_group=0,  # Ctrl-C is for us alone, who answer it in one line
         )
 
     def __call__(self, place: Place) -> dict[str, Any]:
@@ -74,7 +77,10 @@ class Server:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:  # nobody waits for the point that it may be measuring
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()

@@ -21,6 +21,7 @@ from rela._machine import DISTRIBUTION, read_extras
 from rela._streams import STANDARD_OUTPUT, drop_output
 from rela._version import __version__
 from rela.cli._commands import COMMANDS, GROUPS, Command
+from rela.cli._usage import is_loading_torch
 
 DEBUG_VARIABLE = "RELA_DEBUG"
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[1]  # typer's, and click's, UsageError
@@ -61,8 +62,7 @@ def _answer_while_loading() -> None:
     """
 
     def answer(number: int, frame: Any) -> None:
-        spec = getattr(sys.modules.get("torch"), "__spec__", None)
-        if getattr(spec, "_initializing", False):
+        if is_loading_torch():
             os._exit(EXIT_INTERRUPTED)
         signal.default_int_handler(number, frame)
 

@@ -1,6 +1,7 @@
 """What the benchmarks' commands share: options, progress, tables of numbers beside their targets, result files."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +10,7 @@ import typer
 
 from rela._warn import warn
 from rela.cli._output import STDOUT, write_json
+from rela.cli._usage import told_when_stopped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +22,32 @@ ResumeBenchOption = Annotated[
     bool, typer.Option("--resume", help="Keep the points that a run with the same --json and options has measured.")
 ]
 RoundsOption = Annotated[int, typer.Option(min=3, help="Rounds; in each everything runs in turn.")]
+
+
+def stoppable(run: Callable[..., None]) -> Callable[..., None]:
+    """A benchmark that says, when it is stopped, what is kept of it."""
+
+    @functools.wraps(run)
+    def wrapped(**options: Any) -> None:
+        with told_when_stopped(lambda: _how_to_go_on(options["json_to"], can_resume="resume" in options)):
+            run(**options)
+
+    return wrapped
+
+
+def _how_to_go_on(json_to: str | None, *, can_resume: bool) -> str:
+    from rela.bench.results import count_points, points_file
+
+    if not can_resume:
+        return "nothing is kept, so the same command begins anew"
+    if json_to in (None, STDOUT):
+        return "nothing is kept without --json FILE, so the same command begins anew"
+    result = Path(str(json_to))
+    count = count_points(result)
+    if not count:
+        return "not one point was measured, so the same command begins anew"
+    points = "the 1 point" if count == 1 else f"the {count:,} points"
+    return f"{points_file(result)} has {points} measured so far, and the same command with --resume goes on from there"
 
 
 def parse_numbers(option: str, text: str, example: str) -> list[int]:

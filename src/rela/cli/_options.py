@@ -21,5 +21,6 @@ ReplaceOption = Annotated[
 ResumeOption = Annotated[
     bool, typer.Option("--resume", help="Go on with an --output that was cut off; same input, same options.")
 ]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads. Default: torch's.")]
+MOST_THREADS = 1024  # torch does not refuse what the system cannot give it: it crashes
+ThreadsOption = Annotated[int | None, typer.Option(min=1, max=MOST_THREADS, help="CPU threads. Default: torch's.")]
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")]

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from rela._version import __version__
-from rela.cli._benching import finish, points_for
+from rela.cli._benching import finish, points_for, stoppable
 from rela.cli._options import ThreadsOption
 from rela.cli._output import JsonOption, check_not_input, console_for
 
 
+@stoppable
 def align(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory, or the folder of a finished run.")],
     source: Annotated[Path, typer.Option("--src", metavar="FILE", help="Source sentences, one a line.")],

@@ -20,9 +20,11 @@ from rela.cli._benching import (
     progress,
     set_threads,
     show_table,
+    stoppable,
 )
 from rela.cli._options import ThreadsOption
 from rela.cli._output import JsonOption, check_not_input, console_for
+from rela.cli._usage import refuse_unused
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +37,9 @@ _LONGEST_SUBLAYER = 1024
 _QUICK_LENGTHS = [32, 512]
 
 
+@stoppable
 def attention(
+    context: typer.Context,
     lengths: Annotated[
         str | None,
         typer.Option(
@@ -87,8 +91,14 @@ def attention(
         raise typer.BadParameter(f"--dim: expected a multiple of --heads {heads}, got {dim}")
     if (source is None) != (target is None):
         raise typer.BadParameter("--src and --tgt: expected both or neither")
-    if not core and (model is not None or not sublayer):
-        raise typer.BadParameter("--no-core: expected --sublayer, and no --model, since that is measured on the core")
+    if not core and not sublayer:
+        raise typer.BadParameter("--no-core --no-sublayer: expected one of them, got nothing to measure")
+    if not core:
+        refuse_unused(context, "--no-core", "model", "source", "target")
+    if not sublayer:
+        refuse_unused(context, "--no-sublayer", "tokens", "dim", "heads", "attentions")
+    if source is not None and model is None:
+        raise typer.BadParameter("--src and --tgt: expected --model as well, since they are sentences for it")
     check_not_input(json_to, "--json", {"--src": [source] if source else [], "--tgt": [target] if target else []})
     if quick:
         rounds, sizes = min(rounds, 5), sizes or _QUICK_LENGTHS

@@ -17,6 +17,7 @@ from rela.cli._benching import (
     points_for,
     set_threads,
     show_table,
+    stoppable,
 )
 from rela.cli._options import ThreadsOption
 from rela.cli._output import JsonOption, console_for
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from rela.bench.decode import Contestant
 
 _QUICK_VOCABULARY = 1000
+_LABELS = {"fp32": "float32", "int8": "int8"}
+"""Names of precisions in results, where peers have the same ones, by those of options."""
 
 
+@stoppable
 def decode(
     size: Annotated[str, typer.Option(help="Size of the models: base, small or tiny.")] = "base",
     vocabulary: Annotated[int, typer.Option(min=300, help="Pieces of the vocabulary.")] = 32_000,
@@ -37,7 +41,7 @@ def decode(
     source_length: Annotated[int, typer.Option(min=1, help="Pieces of every source.")] = 25,
     batches: Annotated[str, typer.Option(help="Sentences in a batch, separated by commas.")] = "1,16",
     attentions: Annotated[str, typer.Option(help="Our attentions, separated by commas.")] = "rela-g,softmax",
-    precisions: Annotated[str, typer.Option(help="Ours: float32, int8, or both.")] = "float32,int8",
+    precisions: Annotated[str, typer.Option(help="Ours: fp32, int8 or both.")] = "fp32,int8",
     peers: Annotated[
         str, typer.Option(help="ctranslate2, transformers, or both, each installed at first use; or none.")
     ] = "ctranslate2,transformers",
@@ -62,7 +66,7 @@ def decode(
     names, sizes = parse_attentions(attentions), parse_numbers("--batches", batches, "1,16")
     if size not in SIZES:
         raise typer.BadParameter(f"--size: expected one of {', '.join(SIZES)}, got {size!r}")
-    wanted = _parse("--precisions", precisions, ("float32", "int8"))
+    wanted = [_LABELS[name] for name in _parse("--precisions", precisions, tuple(_LABELS))]
     others = [] if peers == "none" else _parse("--peers", peers, ("ctranslate2", "transformers"))
     if quick:
         size, vocabulary, length, source_length, rounds, sizes = "tiny", _QUICK_VOCABULARY, 6, 5, 3, sizes[:1]
@@ -101,7 +105,7 @@ def _parse(option: str, text: str, known: tuple[str, ...]) -> list[str]:
     found = [part.strip() for part in text.split(",")]
     if unknown := [part for part in found if part not in known]:
         raise typer.BadParameter(f"{option}: expected some of {', '.join(known)}, got {', '.join(unknown)}")
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _ours(names: list[str], precisions: list[str]) -> "list[Contestant]":

@@ -14,6 +14,7 @@ from rela.cli._benching import (
     points_for,
     set_threads,
     show_table,
+    stoppable,
 )
 from rela.cli._options import ThreadsOption
 from rela.cli._output import JsonOption, check_not_input, console_for
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _LEARNED_PAIRS = 20_000
 
 
+@stoppable
 def length(
     models: Annotated[
         list[Path] | None,
@@ -63,6 +65,8 @@ def length(
     if size not in SIZES:
         raise typer.BadParameter(f"--size: expected one of {', '.join(SIZES)}, got {size!r}")
     names = parse_attentions(attentions)
+    if not models:
+        _check_baseline("--attentions", names)
     check_not_input(json_to, "--json", {"--src": [source] if source else [], "--tgt": [target] if target else []})
     if quick:
         size, sentences, rounds, merges = "tiny", 20, 3, 200
@@ -82,6 +86,7 @@ def length(
     decoders: list[Decoder]
     if models:
         decoders = _trained(models)
+        _check_baseline("--model", [decoder.name for decoder in decoders])
         recipe = f"data:{data}|sentences:{len(pairs)}|trained"
     else:
         texts = pairs if learned is None else corpus_pairs(learned, "train", _LEARNED_PAIRS)
@@ -104,6 +109,16 @@ def length(
     )
     _show(console, entries)
     finish(json_to, points, document("length", machine.describe(), entries, corpus=data, sentences=len(pairs)))
+
+
+def _check_baseline(option: str, names: list[str]) -> None:
+    from rela.bench.length import BASELINE
+
+    if BASELINE not in names:
+        raise typer.BadParameter(
+            f"{option}: expected {BASELINE} among them, since the speeds of the others are beside it; "
+            f"got {', '.join(names)}; add {BASELINE}"
+        )
 
 
 def _trained(folders: list[Path]) -> "list[Decoder]":

@@ -13,6 +13,7 @@ from rela.cli._benching import (
     points_for,
     set_threads,
     show_table,
+    stoppable,
 )
 from rela.cli._options import ThreadsOption
 from rela.cli._output import JsonOption, console_for
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rela.bench.scaling import Place
 
 
+@stoppable
 def memory(
     lengths: Annotated[
         str | None,

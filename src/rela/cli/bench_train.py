@@ -18,9 +18,11 @@ from rela.cli._benching import (
     points_for,
     set_threads,
     show_table,
+    stoppable,
 )
 from rela.cli._options import ThreadsOption
 from rela.cli._output import JsonOption, console_for
+from rela.cli._usage import refuse_unused
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
     from rela.bench.train import Round
 
 
+@stoppable
 def train(
+    context: typer.Context,
     store: Annotated[
         Path | None,
         typer.Option(
@@ -69,6 +73,12 @@ def train(
     parse_attentions(attention)
     if not step and not peer:
         raise typer.BadParameter("--no-step --no-peer: expected one of them, got nothing to measure")
+    if not step:
+        refuse_unused(context, "--no-step", "step_size", "step_tokens")
+    if not peer:
+        refuse_unused(context, "--no-peer", "joeynmt", "size", "tokens", "updates")
+    if store is not None:
+        refuse_unused(context, "--store", "corpus", "merges")
     if quick:
         step_size, step_tokens, size, tokens, updates, merges = "tiny", 256, "tiny", 256, 20, 200
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rela.cli._options import DeviceOption
+from rela.cli._options import MOST_THREADS, DeviceOption
 from rela.cli._output import JsonOption, console_for, write_json
 from rela.cli._usage import wrong_use
 
@@ -32,7 +32,9 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run from its last checkpoint.")] = False,
     device: DeviceOption = "cpu",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of a process. Default: torch's.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=MOST_THREADS, help="CPU threads of a process. Default: torch's.")
+    ] = None,
     json_to: JsonOption = None,
 ) -> None:
     """Train a Transformer, or go on with one.
