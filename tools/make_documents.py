@@ -25,6 +25,7 @@ BENCHMARKS = ROOT / "bench" / "results"
 TABLE_START = "<!-- {}: tools/make_documents.py, from {} -->"
 TABLE_END = "<!-- end of {} -->"
 NOT_YET = "Not measured yet."
+INT8_LOSS = 0.2  # of BLEU: less was asked for
 _OF_BENCHMARKS = ("benchmark ", "sublayer speed", "core speed")
 MAPS = ("softmax", "sparsemax", "relu")
 GRAMMAR_TABLES = (
@@ -133,6 +134,25 @@ def multi30k_table() -> str:
         )
         signature = bleu["signature"]
     return "\n".join([*lines, "", f"`{signature}`"])
+
+
+def precision_table() -> str:
+    """Markdown: what weights of 8 bits cost in BLEU."""
+    if not (RESULTS / "multi30k-int8.json").exists():
+        return NOT_YET
+    found = _read("multi30k-int8.json")
+    (compared,) = found["comparisons"]
+    verdict = "met" if compared["delta"] > -INT8_LOSS else "**missed**"
+    row = f"{compared['baseline_score']:.2f} | {compared['score']:.2f} | {compared['delta']:+.2f}"
+    return "\n".join(
+        [
+            "| | fp32 | int8 | difference | p (randomisation) | asked |",
+            "|---|--:|--:|--:|--:|--:|",
+            f"| BLEU | {row} | {compared['p_randomisation']:.2f} | loss < {INT8_LOSS} {verdict} |",
+            "",
+            f"`{compared['signature']}`",
+        ]
+    )
 
 
 def kinds_table() -> str:
@@ -313,6 +333,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "benchmark summary": ("README.md", targets_table),
     "demo": ("docs/results.md", demo_table),
     "multi30k": ("docs/results.md", multi30k_table),
+    "precision": ("docs/benchmarks.md", precision_table),
     "kinds": ("docs/results.md", kinds_table),
     "results": ("README.md", results_table),
     "looking cost": ("docs/results.md", looking_cost_table),
