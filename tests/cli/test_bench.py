@@ -136,7 +136,8 @@ def test_length_makes_the_figure(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.glob("*.points"))
     speeds = load_results(file).models[1].measures["decode.speed"]
-    assert 5 <= len(speeds.value) <= 10
+    assert 3 <= len(speeds.value) <= 5
+    assert "|threads:1|" in speeds.signature  # others' work must not make it slow
     assert len(speeds.labels["length"]) == len(speeds.value)
     assert file_has_figure(file)
 
@@ -188,7 +189,7 @@ def test_stopped_and_resumed(tmp_path: Path, number: signal.Signals) -> None:
 
 
 def test_stopped_without_a_file(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(_: Any) -> None:
+    def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rela.cli.bench_memory.set_threads", stop)

@@ -83,17 +83,18 @@ def measure_lengths(
     rounds: int,
     recipe: str,
     points: Points,
+    count: int = GROUPS,
     on_group: Callable[[str, dict[str, Any]], object] = lambda _label, _speeds: None,
 ) -> list[dict[str, Any]]:
     """The entries of a result file, with the measure ``decode.speed`` that `rela report --bench` draws.
 
     ``forced``: every batch gets as many pieces as its references have on average, whatever the model would say. All
-    models split sentences alike then, by the tokenizers of the first.
+    models split sentences alike then, by the tokenizers of the first. ``count`` is that of groups, at most.
     """
     attentions = [decoder.name for decoder in decoders]
     if BASELINE not in attentions:
         raise ValueError(f"expected {BASELINE} among the attentions, since speeds are beside it, got {attentions}")
-    groups = by_source_length(encode(decoders[0].tokenizers, pairs))
+    groups = by_source_length(encode(decoders[0].tokenizers, pairs), count)
     recipe = f"length|{recipe}|beam:{beam}|forced:{'yes' if forced else 'no'}|rounds:{rounds}|statistic:median"
     names = ",".join(decoder.name for decoder in decoders)
     speeds: dict[str, dict[str, Any]] = {}

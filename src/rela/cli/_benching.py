@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from rela.bench.results import Points
 
-QuickOption = Annotated[bool, typer.Option("--quick", help="A few small points: to see that it works.")]
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="A few small points, by one thread unless told: to see that it works.")
+]
 ResumeBenchOption = Annotated[
     bool, typer.Option("--resume", help="Keep the points that a run with the same --json and options has measured.")
 ]
@@ -83,12 +85,16 @@ def points_for(json_to: str | None, *, resume: bool) -> "Points":
     return Points(None if json_to in (None, STDOUT) else Path(str(json_to)), resume=resume)
 
 
-def set_threads(threads: int | None) -> int:
-    """torch with so many threads from now on; returns how many it has."""
+def set_threads(threads: int | None, *, quick: bool = False) -> int:
+    """torch with so many threads from now on; returns how many it has.
+
+    Quick runs have one unless told: small work gains nothing by more, and threads that wait for each other on a busy
+    machine make minutes of seconds.
+    """
     import torch
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    if threads is not None or quick:
+        torch.set_num_threads(threads or 1)
     return torch.get_num_threads()
 
 

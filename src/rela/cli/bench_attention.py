@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rela.bench.traces import Trace
 
 _LONGEST_SUBLAYER = 1024
-_QUICK_LENGTHS = [32, 512]
+_QUICK_LENGTHS = [32, 128]
 
 
 @stoppable
@@ -108,7 +108,7 @@ def attention(
     from rela.bench.core import OURS
     from rela.bench.results import document
 
-    set_threads(threads)
+    set_threads(threads, quick=quick)
     points = points_for(json_to, resume=resume)
     console = console_for(json_to)
     entries: list[dict[str, Any]] = []

@@ -75,7 +75,7 @@ def decode(
     from rela.bench.decode import DecodeSetting, measure_decoding
     from rela.bench.results import document
 
-    count = set_threads(threads)
+    count = set_threads(threads, quick=quick)
     points = points_for(json_to, resume=resume)
     console = console_for(json_to)
     bandwidth = machine.read_bandwidth(seconds=0.2 if quick else 2.0)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rela.bench.length import Decoder
 
 _LEARNED_PAIRS = 20_000
+_QUICK_GROUPS = 5
 
 
 @stoppable
@@ -69,14 +70,14 @@ def length(
         _check_baseline("--attentions", names)
     check_not_input(json_to, "--json", {"--src": [source] if source else [], "--tgt": [target] if target else []})
     if quick:
-        size, sentences, rounds, merges = "tiny", 20, 3, 200
+        size, sentences, rounds, merges = "tiny", 10, 3, 200
 
     from rela.bench import machine
-    from rela.bench.length import Decoder, measure_lengths
+    from rela.bench.length import GROUPS, Decoder, measure_lengths
     from rela.bench.results import document
     from rela.bench.texts import corpus_pairs, read_text_pairs
 
-    count = set_threads(threads)
+    count = set_threads(threads, quick=quick)
     points = points_for(json_to, resume=resume)
     console = console_for(json_to)
     if source and target:
@@ -103,6 +104,7 @@ def length(
         beam=beam,
         forced=not models,
         rounds=rounds,
+        count=_QUICK_GROUPS if quick else GROUPS,
         recipe=f"{recipe}|threads:{count}|dtype:float32|device:cpu|kernel:{machine.kernel_name()}",
         points=points,
         on_group=show,

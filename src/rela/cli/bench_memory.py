@@ -58,7 +58,7 @@ def memory(
         raise typer.BadParameter(f"--methods: expected some of {', '.join(METHODS)}, got {', '.join(unknown)}")
     if quick:
         rounds, sizes = 3, sizes or [64, 128, 256, 512]
-    count = set_threads(threads)
+    count = set_threads(threads, quick=quick)
     points = points_for(json_to, resume=resume)
     console = console_for(json_to)
 

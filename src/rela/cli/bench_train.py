@@ -85,7 +85,7 @@ def train(
     from rela.bench import machine
     from rela.bench.results import document
 
-    count = set_threads(threads)
+    count = set_threads(threads, quick=quick)
     points = points_for(json_to, resume=resume)
     console = console_for(json_to)
     python = _joeynmt(console, joeynmt) if peer else None
