@@ -48,6 +48,14 @@ class TestOperators:
         nothing: dict[str, Any] = {"thresholds": None, "allowed": None, "bias": None, "causal_offset": None}
         torch.library.opcheck(torch.ops.rela.relu_attention.default, _arguments(**nothing))
 
+    @pytest.mark.parametrize("scale", [None, 0.35])
+    def test_attention_plain(self, scale: float | None) -> None:
+        query, key, value, *_ = _arguments()
+        torch.library.opcheck(torch.ops.rela.relu_attention_plain.default, (query, key, value, scale))
+        for wrong in ((query.double(), key.double(), value.double()), (query, key[:, :1], value[:, :1])):
+            with pytest.raises(RuntimeError, match=r"expected float32 \[B, H, T, d\]"):
+                torch.ops.rela.relu_attention_plain(*wrong, scale)
+
     def test_shown(self) -> None:
         query, key, value, *rest = (x.detach() if isinstance(x, Tensor) else x for x in _arguments())
         torch.library.opcheck(torch.ops.rela.relu_attention_shown.default, (query, key, value, None, True, *rest))

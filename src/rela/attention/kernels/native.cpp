@@ -80,6 +80,8 @@ void dropout_add(const float *x, const float *y, float *out, int64_t count, uint
 
 #ifndef RELA_ONLY_OPERATORS
 
+extern "C" int omp_get_thread_num(void); /* its header may be missing where the library is not */
+
 namespace rela_native {
 
 
@@ -670,6 +672,37 @@ private:
     char *memory_ = nullptr;
 };
 
+/* Tasks in equal shares, one for each thread, so that from call to call a thread finds in its cache what it had there; a
+   thread that is done with its own helps the others. */
+class Shares {
+public:
+    Shares(int64_t tasks, int threads) : tasks_(tasks), count_(std::min(threads, MOST)) {
+        for (int s = 0; s < count_; s++) next_[s].task = begin(s);
+    }
+
+    template <typename Task> void work(int thread, Task task) {
+        int64_t done = 0;
+        for (int k = 0; k < count_; k++) {
+            const int s = (thread + k) % count_;
+            for (int64_t t = next_[s].task++; t < begin(s + 1); t = next_[s].task++, done++) task(t);
+        }
+        done_ += done;
+    }
+
+    bool all_done() const { return done_ == tasks_; }
+
+private:
+    static constexpr int MOST = 64;
+    struct alignas(64) Next {
+        std::atomic<int64_t> task;
+    };
+    int64_t begin(int s) const { return tasks_ * s / count_; }
+    const int64_t tasks_;
+    const int count_;
+    Next next_[MOST];
+    std::atomic<int64_t> done_{0};
+};
+
 constexpr int BLOCK = 96; /* query rows whose tile of scores is made at once; a multiple of ROWS */
 
 struct ForwardRoom {
@@ -746,22 +779,22 @@ bool relu_forward(const Call &call) {
     const int64_t tasks = call.num_batch * call.num_heads * chunks;
     const int64_t work = call.num_batch * call.num_heads * call.num_queries * call.num_keys * call.key_dim;
     const int threads = work < SMALL_WORK ? 1 : (int)std::min<int64_t>(call.num_threads, tasks);
-    std::atomic<int64_t> next{0}, done{0};
+    Shares shares(tasks, threads);
 #pragma omp parallel num_threads(threads)
     {
         Room room(ForwardRoom::bytes());
         if (room) {
             ForwardRoom parts(room);
-            for (int64_t task = next++; task < tasks; task = next++, done++) {
+            shares.work(omp_get_thread_num(), [&](int64_t task) {
                 const int64_t matrix = task / chunks, i = task % chunks * rows;
                 const Place at = {call, matrix / call.num_heads, matrix % call.num_heads};
                 const int m = (int)std::min(rows, call.num_queries - i);
                 if (call.half) forward_chunk<BFloat>(at, i, m, parts);
                 else forward_chunk<float>(at, i, m, parts);
-            }
+            });
         }
     }
-    return done == tasks; /* a thread without memory leaves its work to the others */
+    return shares.all_done(); /* a thread without memory leaves its work to the others */
 }
 
 struct BackwardRoom {
@@ -922,13 +955,13 @@ bool relu_backward(const Call &call) {
     std::unique_ptr<double[]> d_thresholds(
         call.d_thresholds ? new (std::nothrow) double[(size_t)(tasks * group)]() : nullptr);
     if ((parts > 1 && !partial) || (call.d_thresholds && !d_thresholds)) return false;
-    std::atomic<int64_t> next{0}, done{0};
+    Shares shares(tasks, threads);
 #pragma omp parallel num_threads(threads)
     {
         Room memory(BackwardRoom::bytes(call));
         if (memory) {
             BackwardRoom room(memory, call);
-            for (int64_t task = next++; task < tasks; task = next++, done++) {
+            shares.work(omp_get_thread_num(), [&](int64_t task) {
                 const int64_t head = task / parts, b = head / call.num_key_heads, key_head = head % call.num_key_heads;
                 const int64_t j0 = task % parts * part_keys, j1 = std::min(call.num_keys, j0 + part_keys);
                 double *d_threshold = d_thresholds ? d_thresholds.get() + task * group : nullptr;
@@ -937,10 +970,10 @@ bool relu_backward(const Call &call) {
                 if (parts > 1) memcpy(partial.get() + (size_t)task * shared, room.d_query, sizeof(float) * shared);
                 else if (call.half) write_d_query<BFloat>(call, b, key_head, room.d_query);
                 else write_d_query<float>(call, b, key_head, room.d_query);
-            }
+            });
         }
     }
-    if (done < tasks) return false;
+    if (!shares.all_done()) return false;
     if (parts > 1) {
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (int64_t head = 0; head < heads; head++) {
@@ -1394,6 +1427,16 @@ Tensor relu_attention_autograd(const Tensor &query, const Tensor &key, const Ten
     return attention_op(query, key, value, thresholds, allowed, bias, seed, scale, threshold, causal_offset, dropout_p);
 }
 
+/* Without options, and with the checks that Python would make slower: short calls feel each argument and each look at a
+   shape. */
+Tensor relu_attention_plain(const Tensor &query, const Tensor &key, const Tensor &value, optional<double> scale) {
+    TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && query.size(1) == key.size(1) && query.size(3) > 0 &&
+                    query.scalar_type() == at::kFloat && (!scale || std::isfinite(*scale)),
+                "rela::relu_attention_plain: expected float32 [B, H, T, d] with one head of keys for each of queries");
+    return attention_op(query, key, value, {}, {}, {}, {}, scale.value_or(1.0 / std::sqrt((double)query.size(3))), 0.0, {},
+                        0.0);
+}
+
 /* ------------------------------------------------------------------ norms */
 
 int norm_threads(const Tensor &x) { return x.numel() < SMALL_WORK / 8 ? 1 : at::get_num_threads(); }
@@ -1541,6 +1584,7 @@ Tensor dropout_add_autograd(const optional<Tensor> &x, const Tensor &y, const Te
 
 TORCH_LIBRARY(rela, m) {
     m.def("relu_attention(Tensor query, Tensor key, Tensor value, " OPTION_TYPES ") -> Tensor");
+    m.def("relu_attention_plain(Tensor query, Tensor key, Tensor value, float? scale) -> Tensor");
     m.def("relu_attention_shown(Tensor query, Tensor key, Tensor value, Tensor? shifts, bool need_weights, " OPTION_TYPES
           ") -> (Tensor, Tensor)");
     m.def("relu_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, " OPTION_TYPES
@@ -1572,6 +1616,9 @@ TORCH_LIBRARY_IMPL(rela, Autograd, m) {
     m.impl("dropout_add", dropout_add_autograd);
 }
 
-TORCH_LIBRARY_IMPL(rela, CompositeImplicitAutograd, m) { m.impl("rms_norm", rela_native::rms_norm_autograd); }
+TORCH_LIBRARY_IMPL(rela, CompositeImplicitAutograd, m) {
+    m.impl("rms_norm", rela_native::rms_norm_autograd);
+    m.impl("relu_attention_plain", rela_native::relu_attention_plain);
+}
 
 #endif

@@ -50,6 +50,14 @@ class NativeKernel:
         return output, weights if need_weights else None
 
 
+def plain_relu_attention(query: Tensor, key: Tensor, value: Tensor, scale: float | None) -> Tensor | None:
+    """Without mask, dropout and threshold: the operator that has no such arguments; None if it refuses."""
+    try:
+        return _ops.relu_attention_plain.default(query, key, value, scale)
+    except (RuntimeError, TypeError):  # the long way can do it, or say what is wrong
+        return None
+
+
 def quick_relu_attention(
     query: Tensor,
     key: Tensor,
