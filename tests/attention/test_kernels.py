@@ -148,9 +148,6 @@ def test_what_was_compiled_is_used_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert [path.stat().st_mtime_ns for path in tmp_path.glob("cache/kernels/*")] == [written]
 
 
-_ONE = "int one(void) { return 1; }\n"
-
-
 def _load_in_new_process(source: Path) -> str:
     """Whether a new process loads it: a library that is mapped already cannot be loaded from a damaged file."""
     program = f"""
@@ -168,15 +165,22 @@ print(build.load(Path({str(source)!r})).library.one())
     return done.stdout
 
 
-@needs_compiler
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
-def test_half_a_library_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float) -> None:
-    """To load it would end the process by a signal."""
+@pytest.fixture
+def compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """A small source, and what was made of it in a cache of its own."""
     monkeypatch.setenv("RELA_CACHE", str(tmp_path / "cache"))
     source = tmp_path / "one.c"
-    source.write_text(_ONE)
+    source.write_text("int one(void) { return 1; }\n")
     assert _load_in_new_process(source) == "built\n1\n"
     (file,) = tmp_path.glob("cache/kernels/*")
+    return source, file
+
+
+@needs_compiler
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
+def test_half_a_library_is_built_again(compiled_once: tuple[Path, Path], share: float) -> None:
+    """To load it would end the process by a signal."""
+    source, file = compiled_once
     whole = file.read_bytes()
     file.write_bytes(whole[: int(share * len(whole))])
     assert _load_in_new_process(source) == "built\n1\n"
@@ -184,11 +188,8 @@ def test_half_a_library_is_built_again(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @needs_compiler
-def test_a_cache_that_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RELA_CACHE", str(tmp_path / "cache"))
-    source = tmp_path / "one.c"
-    source.write_text(_ONE)
-    assert _load_in_new_process(source) == "built\n1\n"
+def test_a_cache_that_is_only_read(compiled_once: tuple[Path, Path]) -> None:
+    source, _ = compiled_once
     build.load.cache_clear()
     with mock.patch.object(build, "_can_write", return_value=False), mock.patch.object(build, "_build") as built:
         library = build.load(source).library
@@ -198,16 +199,12 @@ def test_a_cache_that_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @needs_compiler
-def test_what_a_killed_build_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RELA_CACHE", str(tmp_path / "cache"))
-    source = tmp_path / "one.c"
-    source.write_text(_ONE)
-    assert _load_in_new_process(source) == "built\n1\n"
-    (file,) = tmp_path.glob("cache/kernels/*")
+def test_what_a_killed_build_left_is_removed(compiled_once: tuple[Path, Path]) -> None:
+    source, file = compiled_once
     (file.parent / f"{file.stem}.killed").mkdir()
     file.unlink()
     assert _load_in_new_process(source) == "built\n1\n"
-    assert list(tmp_path.glob("cache/kernels/*")) == [file]
+    assert list(file.parent.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("scale", [math.nan, math.inf, -math.inf])
