@@ -33,7 +33,7 @@ static Strided heads_last(std::vector<float> &x, int64_t heads, int64_t rows, in
     return s;
 }
 
-static double run(const Case &c) {
+static double run_with(const Case &c, bool noted) {
     auto q = numbers(c.batch * c.heads * c.tq * c.kd), k = numbers(c.batch * c.key_heads * c.tk * c.kd);
     auto v = numbers(c.batch * c.key_heads * c.tk * c.vd), grad = numbers(c.batch * c.heads * c.tq * c.vd);
     std::vector<float> out(grad.size()), dq(q.size()), dk(k.size()), dv(v.size()), thresholds((size_t)c.heads);
@@ -61,6 +61,8 @@ static double run(const Case &c) {
     call.threshold = c.thresholds ? 0.0 : c.threshold;
     call.is_causal = c.causal, call.scale = 1 / std::sqrt((double)c.kd);
     call.seed = 12345, call.dropout_p = c.dropout, call.num_threads = 2;
+    std::vector<uint64_t> signs(noted ? (size_t)(c.batch * c.heads * call.noted_tiles() * c.tq) : 0);
+    if (noted) call.signs = signs.data();
     if (!relu_forward(call)) return 1e9;
     call.weights.data = nullptr;
     call.d_thresholds = d_thresholds.data();
@@ -112,6 +114,9 @@ static double run(const Case &c) {
     return worst;
 }
 
+/* With the signs noted for the backward pass, and without. */
+static double run(const Case &c) { return std::max(run_with(c, false), run_with(c, true)); }
+
 static double run_norm(int64_t rows, int64_t dim, bool gated) {
     auto x = numbers(rows * dim), weight = numbers(dim), gate = numbers(dim), grad = numbers(rows * dim);
     std::vector<float> y(x.size()), inverse((size_t)rows), dx(x.size()), partial((size_t)(2 * 2 * dim));
@@ -148,6 +153,7 @@ int main() {
                 worst = std::max(worst, run(c));
             }
     worst = std::max(worst, run({1, 1, 1, 70, 1100, 16, 16, 0.5, 0.1, false, false, true, 0})); /* keys in parts */
+    worst = std::max(worst, run({1, 1, 1, 40, NOTED_KEYS + 100, 8, 8, 1.5, 0.1, false, false, true, 0})); /* some noted */
     for (const int64_t dim : {1, 7, 8, 64, 100})
         for (const int64_t rows : {1, 5, 33})
             worst = std::max({worst, run_norm(rows, dim, true), run_norm(rows, dim, false)});

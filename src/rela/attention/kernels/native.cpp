@@ -3,8 +3,9 @@
    Attention works on tiles of 64 keys: a tile of scores is made, rectified and used while it is in the first-level
    cache, and the weight matrix never exists in memory. ReLU needs neither a row's maximum nor its sum, so tiles just
    add up. Half of the weights or more are exactly zero: what is multiplied with a weight is multiplied for the
-   non-zeros only, unless a tile has so few zeros that the dense product is faster. The backward pass makes every tile
-   of scores again; its other four products run over the non-zeros as well.
+   non-zeros only, unless a tile has so few zeros that the dense product is faster. The backward pass makes the scores
+   again and runs over the non-zeros as well, in all of its five products where the forward pass has noted, one bit a
+   place, which weights are not zero.
 
    Three parts: what the other two share; the kernels, which know nothing of PyTorch; and the operators. The last two
    are compiled side by side (RELA_WITHOUT_TORCH leaves out the operators, RELA_ONLY_OPERATORS the kernels), on the
@@ -26,6 +27,13 @@
 namespace rela_native {
 
 constexpr int MAX_HEAD = 128;
+
+/* Keys of a tile: as many as a word has bits. In the backward pass also its queries. */
+constexpr int TILE = 64;
+
+/* Keys, from the first on, of which the forward pass notes the signs: at most 1 KiB a query, so that memory grows with
+   the length and not with its square. */
+constexpr int64_t NOTED_KEYS = 128 * TILE;
 
 /* Multiply-adds below which a second thread costs more than it brings. */
 constexpr int64_t SMALL_WORK = 1 << 17;
@@ -49,6 +57,7 @@ struct Call {
     Strided grad, d_query, d_key, d_value; /* backward */
     Strided allowed, bias;              /* uint8 and float32 */
     const float *shifts[3] = {};        /* forward: [H][d], added to q, k, v */
+    uint64_t *signs = nullptr;          /* [B][H][tile of keys][Tq]: which weights are not zero; none: not noted */
     const float *thresholds = nullptr;  /* one for each head, or `threshold` for all */
     double *d_thresholds = nullptr;     /* [B][H] */
     bool is_causal = false;
@@ -62,6 +71,12 @@ struct Call {
     float threshold_of(int64_t h) const { return thresholds ? thresholds[h] : (float)threshold; }
     float gain() const { return dropout_p < 1 ? (float)(1 / (1 - dropout_p)) : 0.0f; }
     int64_t key_head(int64_t h) const { return h / (num_heads / num_key_heads); }
+    /* Tiles of keys whose signs are noted, and the words of one of them: a word for each query from i on. */
+    int64_t noted_tiles() const { return (std::min(num_keys, NOTED_KEYS) + TILE - 1) / TILE; }
+    uint64_t *signs_at(int64_t b, int64_t h, int64_t i, int64_t j) const {
+        if (!signs || j >= NOTED_KEYS) return nullptr;
+        return signs + ((b * num_heads + h) * noted_tiles() + j / TILE) * num_queries + i;
+    }
     /* How many of the keys from j on row i sees, by the causal mask alone. */
     int64_t seen(int64_t i, int64_t j) const { return is_causal ? i + causal_offset - j + 1 : num_keys - j; }
 };
@@ -93,13 +108,13 @@ constexpr int LANES = 8;
 constexpr int ROWS = 6;
 #endif
 constexpr int COLS = 2 * LANES;
-constexpr int TILE = 64;     /* keys of a tile, and in the backward pass queries: the bits of a word, 16 KiB of values */
 constexpr int SPAN = 4;      /* tiles of keys that the backward pass holds at once, in the second-level cache */
 constexpr int CHUNK = 512;   /* query rows of one task of the forward pass: each packs the keys again */
 
 /* Shares of non-zeros above which a tile's products are dense. */
 constexpr double DENSE_FORWARD = 0.80;
 constexpr double DENSE_BACKWARD = 0.85;
+constexpr double DENSE_SCORES = 0.60; /* made again in the backward pass */
 
 typedef float vec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef int32_t ivec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
@@ -719,9 +734,11 @@ struct ForwardRoom {
           tile(room.take<float>(BLOCK * TILE)), bits(room.take<uint64_t>(BLOCK)) {}
 };
 
-INLINE void clear_weights(const Place &at, int64_t i, int64_t m, int64_t j, int64_t n) {
-    for (int64_t r = 0; r < m; r++)
+/* What is shown and noted of a part that no query sees. */
+INLINE void show_nothing(const Place &at, int64_t i, int64_t m, int64_t j, int64_t n) {
+    for (int64_t r = 0; at.call.weights.data && r < m; r++)
         memset(at.call.weights.at<float>(at.b, at.h, i + r) + j, 0, sizeof(float) * (size_t)n);
+    if (uint64_t *signs = at.call.signs_at(at.b, at.h, i, j)) std::fill(signs, signs + m, 0);
 }
 
 static const float *shift_of(const Call &call, int which, int64_t h, int dim) {
@@ -741,7 +758,7 @@ template <typename T> static void forward_chunk(const Place &at, int64_t i, int 
         const int n = (int)std::min<int64_t>(TILE, call.num_keys - j);
         const uint64_t keys = tile_keys(at, j, n);
         if (!keys || call.seen(i + m - 1, j) <= 0) {
-            if (shows) clear_weights(at, i, m, j, n);
+            show_nothing(at, i, m, j, n);
             continue;
         }
         pack_across(n, kd, call.key.at<const T>(at.b, key_head, j), call.key.row, shift_of(call, 1, key_head, kd),
@@ -753,7 +770,7 @@ template <typename T> static void forward_chunk(const Place &at, int64_t i, int 
         for (int r = 0; r < m; r += even) {
             const int rows = std::min(even, m - r);
             if (call.seen(i + r + rows - 1, j) <= 0) {
-                if (shows) clear_weights(at, i + r, rows, j, n);
+                show_nothing(at, i + r, rows, j, n);
                 continue;
             }
             product(rows, wide, kd, room.query + r * kd, kd, 1, {room.keys, COLS, (int64_t)kd * COLS}, room.tile, TILE,
@@ -761,6 +778,7 @@ template <typename T> static void forward_chunk(const Place &at, int64_t i, int 
             const int64_t total = rectify(at, i + r, rows, j, n, keys, room.tile, room.bits, [&](int row, float *x) {
                 if (shows) memcpy(call.weights.at<float>(at.b, at.h, i + r + row) + j, x, sizeof(float) * (size_t)n);
             });
+            if (uint64_t *signs = call.signs_at(at.b, at.h, i + r, j)) std::copy(room.bits, room.bits + rows, signs);
             float *sums = room.sums + r * wide_value;
             if (total > DENSE_FORWARD * rows * n) {
                 product(rows, wide_value, n, room.tile, TILE, 1, {room.values, wide_value, COLS}, sums, wide_value,
@@ -801,7 +819,7 @@ struct BackwardRoom {
     float *keys, *values, *d_keys, *d_values; /* of SPAN tiles */
     float *tile, *d_tile;                     /* with a row for each key */
     uint64_t *bits, *columns;
-    uint8_t *packed; /* for each tile of queries, whether grad_across has it: only dense products want it */
+    bool *query_packed, *grad_packed; /* for each tile of queries, whether it is across too: dense products want it */
     /* All rows of the query heads that share a key head; those across in panels, one tile of rows after the other. */
     float *query, *query_across, *grad, *grad_across, *d_query;
 
@@ -811,14 +829,16 @@ struct BackwardRoom {
     static size_t bytes(const Call &call) {
         const size_t wide_key = (size_t)call.wide_key(), wide_value = (size_t)call.wide_value(), rows = rows_of(call);
         return Room::bytes<float>(SPAN * MAX_HEAD * TILE) * 4 + Room::bytes<float>(TILE * TILE) * 2 +
-               Room::bytes<uint64_t>(TILE) * 2 + Room::bytes<uint8_t>(rows / TILE) + Room::bytes<float>(rows * wide_key) * 3 +
-               Room::bytes<float>(rows * wide_value) * 2;
+               Room::bytes<uint64_t>(TILE) * 2 + Room::bytes<bool>(rows / TILE) * 2 +
+               Room::bytes<float>(rows * wide_key) * 3 + Room::bytes<float>(rows * wide_value) * 2;
     }
     BackwardRoom(Room &room, const Call &call)
         : keys(room.take<float>(SPAN * MAX_HEAD * TILE)), values(room.take<float>(SPAN * MAX_HEAD * TILE)),
           d_keys(room.take<float>(SPAN * MAX_HEAD * TILE)), d_values(room.take<float>(SPAN * MAX_HEAD * TILE)),
           tile(room.take<float>(TILE * TILE)), d_tile(room.take<float>(TILE * TILE)), bits(room.take<uint64_t>(TILE)),
-          columns(room.take<uint64_t>(TILE)), packed(room.take<uint8_t>(rows_of(call) / TILE)), query(room.take<float>(rows_of(call) * (size_t)call.wide_key())),
+          columns(room.take<uint64_t>(TILE)), query_packed(room.take<bool>(rows_of(call) / TILE)),
+          grad_packed(room.take<bool>(rows_of(call) / TILE)),
+          query(room.take<float>(rows_of(call) * (size_t)call.wide_key())),
           query_across(room.take<float>(rows_of(call) * (size_t)call.wide_key())),
           grad(room.take<float>(rows_of(call) * (size_t)call.wide_value())),
           grad_across(room.take<float>(rows_of(call) * (size_t)call.wide_value())),
@@ -828,19 +848,54 @@ struct BackwardRoom {
 /* Where a tile of queries and a tile of keys begin in the room, and how many they are. */
 struct Pair {
     const float *query, *grad, *keys, *values;
-    float *grad_across, *d_query, *d_keys, *d_values;
-    uint8_t *packed;
+    float *query_across, *grad_across, *d_query, *d_keys, *d_values;
+    bool *query_packed, *grad_packed;
     int m, n;
 };
+
+/* The dense product of a tile's keys, or values, with its queries, or gradients. */
+static void product_with_queries(int m, int n, int dim, const float *of_keys, const float *of_queries, float *across,
+                                 bool *packed, int wide, float *tile) {
+    if (!*packed) pack_across(m, dim, of_queries, wide, nullptr, across);
+    *packed = true;
+    product(n, (int)round_up(m, COLS), dim, of_keys, wide, 1, {across, COLS, (int64_t)dim * COLS}, tile, TILE, false);
+}
+
+/* The weights of a tile from all its scores: how many are not zero, and which, for each key. */
+static int64_t all_weights(const Place &at, const Pair &pair, int64_t i, int64_t j, uint64_t keys, BackwardRoom &room) {
+    const Call &call = at.call;
+    product_with_queries(pair.m, pair.n, call.key_dim, pair.keys, pair.query, pair.query_across, pair.query_packed,
+                         call.wide_key(), room.tile);
+    return rectify_across(at, i, pair.m, j, pair.n, keys, room.tile, room.bits);
+}
+
+/* The weights that the forward pass has noted, and where they are. */
+static void noted_weights(const Place &at, const Pair &pair, int64_t i, int64_t j, const uint64_t *signs,
+                          BackwardRoom &room) {
+    const Call &call = at.call;
+    std::copy(signs, signs + pair.m, room.columns);
+    std::fill(room.columns + pair.m, room.columns + TILE, 0);
+    std::copy(room.columns, room.columns + TILE, room.bits);
+    transpose_bits(room.bits);
+    const float shift = call.threshold_of(at.h);
+    const bool moved = shift != 0 || call.bias.data;
+    const Sparse places = {pair.n, room.bits, room.tile, TILE, 1};
+    dot_product(places, call.wide_key(), pair.query, pair.keys, moved ? 1.0f : call.gain(), room.tile);
+    if (!moved) return;
+    const float *bias = call.bias.data ? call.bias.at<const float>(at.b, at.h, i) + j * call.bias.col : nullptr;
+    for (int r = 0; r < pair.n; r++)
+        for (uint64_t left = room.bits[r]; left;) {
+            const int64_t c = next_of(left);
+            float &x = room.tile[r * TILE + c];
+            x = ((x - shift) + (bias ? bias[c * call.bias.row + r * call.bias.col] : 0.0f)) * call.gain();
+        }
+}
 
 /* The four products of one tile, with all its weights. */
 static void dense_backward(const Call &call, const Pair &at, BackwardRoom &room) {
     const int wide_key = call.wide_key(), wide_value = call.wide_value(), vd = call.value_dim;
     const int wide = (int)round_up(at.m, COLS);
-    if (!*at.packed) pack_across(at.m, vd, at.grad, wide_value, nullptr, at.grad_across);
-    *at.packed = 1;
-    product(at.n, wide, vd, at.values, wide_value, 1, {at.grad_across, COLS, (int64_t)vd * COLS}, room.d_tile, TILE,
-            false);
+    product_with_queries(at.m, at.n, vd, at.values, at.grad, at.grad_across, at.grad_packed, wide_value, room.d_tile);
     for (int r = 0; r < at.n; r++)
         for (int k = 0; k < wide; k += LANES) {
             vec *d = (vec *)(room.d_tile + r * TILE + k);
@@ -851,17 +906,40 @@ static void dense_backward(const Call &call, const Pair &at, BackwardRoom &room)
     product(at.m, wide_key, at.n, room.d_tile, 1, TILE, {at.keys, wide_key, COLS}, at.d_query, wide_key, true);
 }
 
-/* The same over the non-zeros, in passes: what each reads over and over then stays in the first-level cache. */
+/* The same over the non-zeros, in passes: what each reads over and over then stays in the first-level cache. `columns`
+   must say for each query where they are, as `bits` does for each key. */
 static void sparse_backward(const Call &call, const Pair &at, BackwardRoom &room) {
     const int wide_key = call.wide_key(), wide_value = call.wide_value();
     const Sparse weights = {at.n, room.bits, room.tile, TILE, 1}, d_scores = {at.n, room.bits, room.d_tile, TILE, 1};
     dot_product(weights, wide_value, at.grad, at.values, call.gain(), room.d_tile);
     add_product(weights, wide_value, at.grad, wide_value, at.d_values, wide_value);
     add_product(d_scores, wide_key, at.query, wide_key, at.d_keys, wide_key);
-    std::copy(room.bits, room.bits + at.n, room.columns);
-    std::fill(room.columns + at.n, room.columns + TILE, 0);
-    transpose_bits(room.columns);
     add_product({at.m, room.columns, room.d_tile, 1, TILE}, wide_key, at.keys, wide_key, at.d_query, wide_key);
+}
+
+/* What one tile adds to all gradients; false if it has no weight but zeros. */
+static bool backward_tile(const Place &at, const Pair &pair, int64_t i, int64_t j, uint64_t keys, BackwardRoom &room) {
+    const uint64_t *signs = at.call.signs_at(at.b, at.h, i, j);
+    const int64_t places = pair.m * pair.n;
+    int64_t total = signs ? 0 : places;
+    for (int c = 0; signs && c < pair.m; c++) total += __builtin_popcountll(signs[c]);
+    if (total <= DENSE_SCORES * places) {
+        if (!total) return false;
+        noted_weights(at, pair, i, j, signs, room);
+        sparse_backward(at.call, pair, room);
+        return true;
+    }
+    total = all_weights(at, pair, i, j, keys, room);
+    if (!total) return false;
+    if (total > DENSE_BACKWARD * places) {
+        dense_backward(at.call, pair, room);
+        return true;
+    }
+    std::copy(room.bits, room.bits + pair.n, room.columns);
+    std::fill(room.columns + pair.n, room.columns + TILE, 0);
+    transpose_bits(room.columns);
+    sparse_backward(at.call, pair, room);
+    return true;
 }
 
 static double sum_of_listed(int n, const uint64_t *bits, const float *tile) {
@@ -881,17 +959,13 @@ static void backward_keys(const Call &call, int64_t b, int64_t key_head, int64_t
     for (int64_t g = 0; g < group; g++) {
         const int64_t h = key_head * group + g;
         const float *grad = call.grad.at<const float>(b, h, 0);
-        float *query = room.query + g * head_rows * wide_key;
-        pack_rows(tq, kd, wide_key, call.query.at<const T>(b, h, 0), call.query.row, nullptr, (float)call.scale, query);
+        pack_rows(tq, kd, wide_key, call.query.at<const T>(b, h, 0), call.query.row, nullptr, (float)call.scale,
+                  room.query + g * head_rows * wide_key);
         pack_rows(tq, vd, wide_value, grad, call.grad.row, nullptr, 1.0f, room.grad + g * head_rows * wide_value);
-        for (int64_t i = 0; i < tq; i += TILE) {
-            const int m = (int)std::min<int64_t>(TILE, tq - i);
-            pack_across(m, kd, query + i * wide_key, wide_key, nullptr,
-                        room.query_across + (g * head_rows + i) * wide_key);
-        }
     }
     memset(room.d_query, 0, sizeof(float) * (size_t)(group * head_rows * wide_key));
-    memset(room.packed, 0, (size_t)(group * head_rows / TILE));
+    std::fill(room.query_packed, room.query_packed + group * head_rows / TILE, false);
+    std::fill(room.grad_packed, room.grad_packed + group * head_rows / TILE, false);
     for (int64_t j = j0; j < j1; j += SPAN * TILE) {
         const int64_t span = std::min<int64_t>(SPAN * TILE, j1 - j);
         memset(room.d_keys, 0, sizeof(float) * (size_t)(span * wide_key));
@@ -909,17 +983,13 @@ static void backward_keys(const Call &call, int64_t b, int64_t key_head, int64_t
                     const int m = (int)std::min<int64_t>(TILE, tq - i), n = (int)std::min<int64_t>(TILE, span - k);
                     if (!keys[k / TILE] || call.seen(i + m - 1, j + k) <= 0) continue;
                     const int64_t row = g * head_rows + i;
-                    const Pair pair = {room.query + row * wide_key,       room.grad + row * wide_value,
-                                       room.keys + k * wide_key,          room.values + k * wide_value,
-                                       room.grad_across + row * wide_value, room.d_query + row * wide_key,
-                                       room.d_keys + k * wide_key,        room.d_values + k * wide_value,
-                                       room.packed + row / TILE,          m, n};
-                    product(n, (int)round_up(m, COLS), kd, pair.keys, wide_key, 1,
-                            {room.query_across + row * wide_key, COLS, (int64_t)kd * COLS}, room.tile, TILE, false);
-                    const int64_t total = rectify_across(at, i, m, j + k, n, keys[k / TILE], room.tile, room.bits);
-                    if (!total) continue;
-                    if (total > DENSE_BACKWARD * m * n) dense_backward(call, pair, room);
-                    else sparse_backward(call, pair, room);
+                    const Pair pair = {room.query + row * wide_key,         room.grad + row * wide_value,
+                                       room.keys + k * wide_key,            room.values + k * wide_value,
+                                       room.query_across + row * wide_key,  room.grad_across + row * wide_value,
+                                       room.d_query + row * wide_key,       room.d_keys + k * wide_key,
+                                       room.d_values + k * wide_value,      room.query_packed + row / TILE,
+                                       room.grad_packed + row / TILE,       m, n};
+                    if (!backward_tile(at, pair, i, j + k, keys[k / TILE], room)) continue;
                     if (d_thresholds) d_thresholds[g] -= sum_of_listed(n, room.bits, room.d_tile);
                 }
         }
@@ -1279,15 +1349,22 @@ Tensor as_float(const optional<Tensor> &bias) { return bias ? bias->to(at::kFloa
 
 void check_memory(bool enough) { TORCH_CHECK(enough, "rela::relu_attention: no memory left for its scratch space"); }
 
+enum class Also { NOTHING, WEIGHTS, SIGNS };
+
+/* The output, and what is wanted besides. */
 std::tuple<Tensor, Tensor> forward_with(const Tensor &query, const Tensor &key, const Tensor &value,
-                                        const Options &options, const optional<Tensor> &shifts, bool need_weights) {
+                                        const Options &options, const optional<Tensor> &shifts, Also wanted) {
     const Tensor q = with_rows(query), k = with_rows(key), v = with_rows(value), bias = as_float(options.bias);
     Call call = make_call(q, k, v, options, bias);
-    Tensor output = heads_last(q, v.size(3), at::kFloat), weights;
+    Tensor output = heads_last(q, v.size(3), at::kFloat), also;
     call.output = strided(output);
-    if (need_weights) {
-        weights = at::empty({q.size(0), q.size(1), q.size(2), k.size(2)}, q.options().dtype(at::kFloat));
-        call.weights = strided(weights);
+    if (wanted == Also::WEIGHTS) {
+        also = at::empty({q.size(0), q.size(1), q.size(2), k.size(2)}, q.options().dtype(at::kFloat));
+        call.weights = strided(also);
+    }
+    if (wanted == Also::SIGNS) {
+        also = at::empty({q.size(0), q.size(1), call.noted_tiles(), q.size(2)}, q.options().dtype(at::kLong));
+        call.signs = (uint64_t *)also.mutable_data_ptr<int64_t>();
     }
     if (shifts) {
         TORCH_CHECK(shifts->is_contiguous() && shifts->numel() == 3 * q.size(1) * q.size(3) && k.size(1) == q.size(1) &&
@@ -1297,7 +1374,7 @@ std::tuple<Tensor, Tensor> forward_with(const Tensor &query, const Tensor &key, 
             call.shifts[which] = shifts->const_data_ptr<float>() + which * q.size(1) * q.size(3);
     }
     check_memory(relu_forward(call));
-    return {output, weights};
+    return {output, also};
 }
 
 #define OPTIONS                                                                                              \
@@ -1307,21 +1384,34 @@ std::tuple<Tensor, Tensor> forward_with(const Tensor &query, const Tensor &key, 
 #define GIVEN {thresholds, allowed, bias, seed, scale, threshold, causal_offset, dropout_p}
 
 Tensor relu_attention_cpu(const Tensor &query, const Tensor &key, const Tensor &value, OPTIONS) {
-    return std::get<0>(forward_with(query, key, value, GIVEN, {}, false));
+    return std::get<0>(forward_with(query, key, value, GIVEN, {}, Also::NOTHING));
+}
+
+/* With the signs of the weights, for the backward pass. */
+std::tuple<Tensor, Tensor> relu_attention_noted_cpu(const Tensor &query, const Tensor &key, const Tensor &value,
+                                                    OPTIONS) {
+    return forward_with(query, key, value, GIVEN, {}, Also::SIGNS);
 }
 
 std::tuple<Tensor, Tensor> relu_attention_shown_cpu(const Tensor &query, const Tensor &key, const Tensor &value,
                                                     const optional<Tensor> &shifts, bool need_weights, OPTIONS) {
-    auto [output, weights] = forward_with(query, key, value, GIVEN, shifts, need_weights);
+    const Also wanted = need_weights ? Also::WEIGHTS : Also::NOTHING;
+    auto [output, weights] = forward_with(query, key, value, GIVEN, shifts, wanted);
     return {output, weights.defined() ? weights : at::empty({0}, output.options())};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> relu_attention_backward_cpu(const Tensor &grad, const Tensor &query,
                                                                        const Tensor &key, const Tensor &value,
-                                                                       OPTIONS) {
+                                                                       const optional<Tensor> &signs, OPTIONS) {
     const Tensor q = with_rows(query), k = with_rows(key), v = with_rows(value), g = with_rows(grad.to(at::kFloat));
     const Tensor float_bias = as_float(bias);
     Call call = make_call(q, k, v, GIVEN, float_bias);
+    if (signs) {
+        TORCH_CHECK(signs->scalar_type() == at::kLong && signs->is_contiguous() &&
+                        signs->sizes() == at::IntArrayRef({q.size(0), q.size(1), call.noted_tiles(), q.size(2)}),
+                    "rela::relu_attention_backward: expected the signs of relu_attention_noted, got ", signs->sizes());
+        call.signs = (uint64_t *)const_cast<int64_t *>(signs->const_data_ptr<int64_t>());
+    }
     Tensor d_query = heads_last(q, q.size(3), q.scalar_type()), d_key = heads_last(k, k.size(3), k.scalar_type()),
            d_value = heads_last(v, v.size(3), v.scalar_type());
     Tensor sums, d_threshold;
@@ -1382,17 +1472,29 @@ variable_list formula_backward(const Tensor &grad, const Tensor &query, const Te
             gathered(weights.transpose(-2, -1).matmul(grad)).to(type), d_threshold};
 }
 
+/* Whether the signs are worth a tensor of their own: not in short calls. */
+bool worth_noting(const Tensor &query, const Tensor &key) {
+    return query.sym_size(2) * key.sym_size(2) >= TILE * TILE;
+}
+
 optional<Tensor> maybe(const Tensor &x) { return x.defined() ? optional<Tensor>(x) : std::nullopt; }
 
 struct ReluAttention : torch::autograd::Function<ReluAttention> {
     static Tensor forward(AutogradContext *ctx, const Tensor &query, const Tensor &key, const Tensor &value, OPTIONS) {
         at::AutoDispatchBelowADInplaceOrView below;
         const auto some = [](const optional<Tensor> &x) { return x ? *x : Tensor(); };
-        ctx->save_for_backward({query, key, value, some(thresholds), some(allowed), some(bias), some(seed)});
+        static const auto noted = operator_of<decltype(relu_attention_noted_cpu)>("rela::relu_attention_noted");
+        Tensor output, signs;
+        if (worth_noting(query, key))
+            std::tie(output, signs) = noted.call(query, key, value, thresholds, allowed, bias, seed, scale, threshold,
+                                                 causal_offset, dropout_p);
+        else
+            output = attention_op(query, key, value, thresholds, allowed, bias, seed, scale, threshold, causal_offset,
+                                  dropout_p);
+        ctx->save_for_backward({query, key, value, some(thresholds), some(allowed), some(bias), some(seed), signs});
         ctx->saved_data["numbers"] = std::vector<double>{scale, threshold, dropout_p};
         ctx->saved_data["offset"] = causal_offset;
-        return attention_op(query, key, value, thresholds, allowed, bias, seed, scale, threshold, causal_offset,
-                            dropout_p);
+        return output;
     }
 
     static variable_list backward(AutogradContext *ctx, variable_list grads) {
@@ -1408,8 +1510,8 @@ struct ReluAttention : torch::autograd::Function<ReluAttention> {
         }
         static const auto op = operator_of<decltype(relu_attention_backward_cpu)>("rela::relu_attention_backward");
         std::tie(found[0], found[1], found[2], found[3]) =
-            op.call(grads[0], saved[0], saved[1], saved[2], o.thresholds, o.allowed, o.bias, o.seed, o.scale, o.threshold,
-                    o.causal_offset, o.dropout_p);
+            op.call(grads[0], saved[0], saved[1], saved[2], maybe(saved[7]), o.thresholds, o.allowed, o.bias, o.seed,
+                    o.scale, o.threshold, o.causal_offset, o.dropout_p);
         if (!o.thresholds) found[3] = Tensor();
         return found;
     }
@@ -1585,9 +1687,10 @@ Tensor dropout_add_autograd(const optional<Tensor> &x, const Tensor &y, const Te
 TORCH_LIBRARY(rela, m) {
     m.def("relu_attention(Tensor query, Tensor key, Tensor value, " OPTION_TYPES ") -> Tensor");
     m.def("relu_attention_plain(Tensor query, Tensor key, Tensor value, float? scale) -> Tensor");
+    m.def("relu_attention_noted(Tensor query, Tensor key, Tensor value, " OPTION_TYPES ") -> (Tensor, Tensor)");
     m.def("relu_attention_shown(Tensor query, Tensor key, Tensor value, Tensor? shifts, bool need_weights, " OPTION_TYPES
           ") -> (Tensor, Tensor)");
-    m.def("relu_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, " OPTION_TYPES
+    m.def("relu_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? signs, " OPTION_TYPES
           ") -> (Tensor, Tensor, Tensor, Tensor)");
     m.def("relu_attention_factors(Tensor query, Tensor key, Tensor seed, float dropout_p) -> Tensor");
     m.def("rms_norm(Tensor x, Tensor weight, Tensor? gate, float eps) -> Tensor");
@@ -1601,6 +1704,7 @@ TORCH_LIBRARY(rela, m) {
 TORCH_LIBRARY_IMPL(rela, CPU, m) {
     using namespace rela_native;
     m.impl("relu_attention", relu_attention_cpu);
+    m.impl("relu_attention_noted", relu_attention_noted_cpu);
     m.impl("relu_attention_shown", relu_attention_shown_cpu);
     m.impl("relu_attention_backward", relu_attention_backward_cpu);
     m.impl("relu_attention_factors", relu_attention_factors_cpu);

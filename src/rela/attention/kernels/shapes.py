@@ -7,11 +7,20 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+_TILE: Final = 64  # these two as in native.cpp
+_NOTED_KEYS: Final = 128 * _TILE
+
 # Each function takes what the operator takes; what does not decide about shapes is in the rest.
 
 
 def _attention(query: Tensor, _key: Tensor, value: Tensor, *_: Any) -> Tensor:
     return _heads_last(query, value.shape[-1], torch.float32)
+
+
+def _attention_noted(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    tiles = (min(key.shape[-2], _NOTED_KEYS) + _TILE - 1) // _TILE
+    signs = query.new_empty(*query.shape[:2], tiles, query.shape[2], dtype=torch.int64)
+    return _attention(query, key, value), signs
 
 
 def _attention_shown(
@@ -22,7 +31,7 @@ def _attention_shown(
 
 
 def _attention_backward(
-    _grad: Tensor, query: Tensor, key: Tensor, value: Tensor, thresholds: Tensor | None, *_: Any
+    _grad: Tensor, query: Tensor, key: Tensor, value: Tensor, _signs: Tensor | None, thresholds: Tensor | None, *_: Any
 ) -> tuple[Tensor, ...]:
     of_thresholds = query.new_empty(0 if thresholds is None else thresholds.shape, dtype=torch.float32)
     return (*(_heads_last(x, x.shape[-1], x.dtype) for x in (query, key, value)), of_thresholds)
@@ -50,6 +59,7 @@ def _dropout_add(_x: Tensor | None, y: Tensor, *_: Any) -> Tensor:
 
 _SHAPES: Final[dict[str, Any]] = {
     "relu_attention": _attention,
+    "relu_attention_noted": _attention_noted,
     "relu_attention_shown": _attention_shown,
     "relu_attention_backward": _attention_backward,
     "relu_attention_factors": _attention_factors,
