@@ -198,7 +198,7 @@ def targets_table() -> str:
     from rela.report.benchmarks.read import read_benchmark
     from rela.report.benchmarks.tables import summary_table
 
-    paths = [BENCHMARKS / f"{name}.json" for name in ("attention", "train", "decode")]
+    paths = [BENCHMARKS / f"{name}.json" for name in ("attention", "step", "train", "decode")]
     found = {path.stem: read_benchmark(path) for path in paths if path.exists()}
     notes = [f"{name}: {text}" for name, bench in found.items() for text in tables.caveats(bench)]
     return "\n\n".join([summary_table(list(found.values())), *notes])
@@ -326,6 +326,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
             ("steps", "decode", tables.steps_table),
             ("decoding", "decode", tables.decoding_table),
             ("length", "length", tables.length_table),
+            ("step", "step", tables.train_table),
             ("train", "train", tables.train_table),
         )
     },
