@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 $(RUN) pytest -n 2
 # pyright would otherwise ask the network for a newer version of itself.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-BENCH_PARTS := attention sublayer memory decode length step train
+BENCH_PARTS := attention sublayer memory decode length step train train-base
 
 .PHONY: help demo test test-all lint bench $(BENCH_PARTS:%=bench-%) docs browser
 
@@ -72,8 +72,11 @@ bench-step: $(VENV)/.stamp
 	$(BENCH) train --no-peer --corpus $(BENCH_CORPUS) --rounds 21 --resume --json bench/results/step.json
 
 bench-train: $(VENV)/.stamp
+	$(BENCH) train --no-step --corpus $(BENCH_CORPUS) --updates 20 --resume --json bench/results/train.json
+
+bench-train-base: $(VENV)/.stamp
 	$(BENCH) train --no-step --corpus $(BENCH_CORPUS) --size base --tokens 1024 --updates 20 --resume \
-		--json bench/results/train.json
+		--json bench/results/train-base.json
 
 # The model whose queries, keys and values the kernels are timed on.
 runs/demo-rela-g/training: | $(VENV)/.stamp

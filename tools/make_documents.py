@@ -198,7 +198,7 @@ def targets_table() -> str:
     from rela.report.benchmarks.read import read_benchmark
     from rela.report.benchmarks.tables import summary_table
 
-    paths = [BENCHMARKS / f"{name}.json" for name in ("attention", "step", "train", "decode")]
+    paths = [BENCHMARKS / f"{name}.json" for name in ("attention", "step", "train", "train-base", "decode")]
     found = {path.stem: read_benchmark(path) for path in paths if path.exists()}
     notes = [f"{name}: {text}" for name, bench in found.items() for text in tables.caveats(bench)]
     return "\n\n".join([summary_table(list(found.values())), *notes])
@@ -328,6 +328,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
             ("length", "length", tables.length_table),
             ("step", "step", tables.train_table),
             ("train", "train", tables.train_table),
+            ("train base", "train-base", tables.train_table),
         )
     },
     "benchmark targets": ("docs/benchmarks.md", targets_table),
