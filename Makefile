@@ -16,6 +16,8 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 BENCH_PARTS := attention sublayer memory decode length step train train-base
 
+.NOTPARALLEL: # what is timed wants the machine for itself
+
 .PHONY: help demo test test-all lint bench $(BENCH_PARTS:%=bench-%) docs browser
 
 help:

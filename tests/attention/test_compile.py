@@ -190,3 +190,13 @@ class TestExport:
         for num_queries, num_keys in ((3, 9), (8, 4)):
             x, y = inputs(2, num_queries, EMBED), inputs(2, num_keys, EMBED, seed=1)
             torch.testing.assert_close(program(x, y), module(x, y))
+
+
+def test_heads_that_were_expanded_and_lengths_that_vary() -> None:
+    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return relu_attention(query, key.expand(-1, 4, -1, -1), value.expand(-1, 4, -1, -1))
+
+    compiled: Any = torch.compile(attend, fullgraph=True, backend="aot_eager", dynamic=True)
+    for length in (20, 100):
+        query, (key, value) = torch.randn(3, 4, length, 32), torch.randn(2, 3, 1, length, 32)
+        assert torch.equal(compiled(query, key, value), attend(query, key, value))

@@ -181,6 +181,25 @@ class TestNumbers:
         key[:, :, 7] = 0.0
         assert relu_attention(query, key, value).isfinite().all()
 
+    @pytest.mark.parametrize("kind", ["keys", "places", "additive", "causal"])
+    @pytest.mark.parametrize("length", [40, 128])
+    def test_what_is_behind_a_mask_is_not_read(self, kind: str, length: int) -> None:
+        """Also where hardly any weight is zero, and the products would be dense."""
+        inputs = [torch.rand(1, 2, length, 16, requires_grad=True) for _ in range(3)]
+        with torch.no_grad():
+            for x in inputs[1:]:
+                x[:, :, -3:] = torch.nan
+        allowed = (torch.arange(length) < length - 3).expand(1, 1, length if kind == "places" else 1, length)
+        masks: dict[str, dict[str, Any]] = {
+            "additive": {"attn_mask": torch.zeros(allowed.shape).masked_fill(~allowed, -torch.inf)},
+            "causal": {"is_causal": True},
+        }
+        output = relu_attention(*inputs, **masks.get(kind, {"attn_mask": allowed}))
+        seen = slice(length - 3)  # the last queries of a causal mask see the last keys
+        assert output[:, :, seen].isfinite().all()
+        for x in torch.autograd.grad(output[:, :, seen].sum(), inputs):
+            assert x[:, :, seen].isfinite().all()
+
     @pytest.mark.parametrize("d", [8, 24, 32, 64, 128])
     def test_other_queries_do_not_change_a_bit(self, d: int) -> None:
         """Whether a tile's product is dense or not depends on all its rows; the result of one does not."""

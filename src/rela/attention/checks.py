@@ -228,7 +228,7 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -
 
 
 def _check_heads(name: str, num_heads: int, num_others: int, enable_gqa: bool, shapes: str) -> None:
-    if num_others in (num_heads, 1) or num_heads == 1:
+    if _fits(num_others, num_heads) or num_heads == 1:
         return
     if not enable_gqa:
         raise ValueError(
@@ -252,4 +252,9 @@ def _batch_shape(query: Tensor, key: Tensor) -> tuple[int, ...]:
 
 def _broadcasts(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:
     ends = zip(reversed(shape), reversed(full), strict=False)
-    return len(shape) <= len(full) and all(size in (1, whole) for size, whole in ends)
+    return len(shape) <= len(full) and all(_fits(size, whole) for size, whole in ends)
+
+
+def _fits(size: int, whole: int) -> bool:
+    """True if one broadcasts to the other. Not by `in`, which torch.compile takes for identity of varying lengths."""
+    return size == 1 or size == whole

@@ -431,10 +431,10 @@ static void add_product(Sparse a, int wide, const float *rows, int64_t stride, f
     }
 }
 
-/* products (i, j) = gain x[j] . y[i] for the non-zeros (i, j) of A, four at a time; rows of NV vectors, or of any
-   number of them if NV is 0. */
+/* products (i, j) = gain x[j] . y[i], but not less than `least`, for the non-zeros (i, j) of A, four at a time; rows of
+   NV vectors, or of any number of them if NV is 0. */
 template <int NV>
-static void dot_part(Sparse a, int any, const float *x, const float *y, float gain, float *products) {
+static void dot_part(Sparse a, int any, const float *x, const float *y, float gain, float least, float *products) {
     const int64_t vectors = NV ? NV : any / LANES, wide = vectors * LANES;
     for (int i = 0; i < a.count; i++) {
         uint64_t bits = a.bits[i];
@@ -454,7 +454,8 @@ static void dot_part(Sparse a, int any, const float *x, const float *y, float ga
                 d2 += left * load(x2 + v * LANES);
                 d3 += left * load(x3 + v * LANES);
             }
-            const vec sums = four_sums(d0, d1, d2, d3) * gain;
+            vec sums = four_sums(d0, d1, d2, d3) * gain;
+            sums = pick(sums < least, splat(least), sums); /* a NaN is kept */
             to[j3] = sums[3];
             to[j2] = sums[2];
             to[j1] = sums[1];
@@ -463,12 +464,12 @@ static void dot_part(Sparse a, int any, const float *x, const float *y, float ga
     }
 }
 
-static void dot_product(Sparse a, int wide, const float *x, const float *y, float gain, float *products) {
+static void dot_product(Sparse a, int wide, const float *x, const float *y, float gain, float least, float *products) {
     switch (wide / LANES) {
-    case 2: dot_part<2>(a, wide, x, y, gain, products); break;
-    case 4: dot_part<4>(a, wide, x, y, gain, products); break;
-    case 8: dot_part<8>(a, wide, x, y, gain, products); break;
-    default: dot_part<0>(a, wide, x, y, gain, products);
+    case 2: dot_part<2>(a, wide, x, y, gain, least, products); break;
+    case 4: dot_part<4>(a, wide, x, y, gain, least, products); break;
+    case 8: dot_part<8>(a, wide, x, y, gain, least, products); break;
+    default: dot_part<0>(a, wide, x, y, gain, least, products);
     }
 }
 
@@ -533,6 +534,12 @@ INLINE uint64_t tile_keys(const Place &at, int64_t j, int n) {
     return call.allowed.data && call.allowed.row == 0 ? allowed_bits(at, 0, j, n) : first_bits(n);
 }
 INLINE bool masks_places(const Call &call) { return call.allowed.data && call.allowed.row != 0; }
+
+/* True if nothing hides a key of the tile from a query of it: only then may a product be dense, since it multiplies the
+   zeros too, and what is behind a mask may be infinite or no number. */
+INLINE bool nothing_hidden(const Call &call, int64_t i, int64_t j, int n, uint64_t keys) {
+    return keys == first_bits(n) && !masks_places(call) && !call.bias.data && call.seen(i, j) >= n;
+}
 
 /* A row of scores becomes weights, and a word that says where they are not zero. */
 template <bool BIAS, bool ALL_KEPT>
@@ -780,7 +787,7 @@ template <typename T> static void forward_chunk(const Place &at, int64_t i, int 
             });
             if (uint64_t *signs = call.signs_at(at.b, at.h, i + r, j)) std::copy(room.bits, room.bits + rows, signs);
             float *sums = room.sums + r * wide_value;
-            if (total > DENSE_FORWARD * rows * n) {
+            if (total > DENSE_FORWARD * rows * n && nothing_hidden(call, i + r, j, n, keys)) {
                 product(rows, wide_value, n, room.tile, TILE, 1, {room.values, wide_value, COLS}, sums, wide_value,
                         true);
             } else if (total) {
@@ -869,7 +876,8 @@ static int64_t all_weights(const Place &at, const Pair &pair, int64_t i, int64_t
     return rectify_across(at, i, pair.m, j, pair.n, keys, room.tile, room.bits);
 }
 
-/* The weights that the forward pass has noted, and where they are. */
+/* The weights that the forward pass has noted, and where they are. Their sums are taken in another order than there: what
+   was just above zero stays at or above it. */
 static void noted_weights(const Place &at, const Pair &pair, int64_t i, int64_t j, const uint64_t *signs,
                           BackwardRoom &room) {
     const Call &call = at.call;
@@ -880,7 +888,8 @@ static void noted_weights(const Place &at, const Pair &pair, int64_t i, int64_t 
     const float shift = call.threshold_of(at.h);
     const bool moved = shift != 0 || call.bias.data;
     const Sparse places = {pair.n, room.bits, room.tile, TILE, 1};
-    dot_product(places, call.wide_key(), pair.query, pair.keys, moved ? 1.0f : call.gain(), room.tile);
+    dot_product(places, call.wide_key(), pair.query, pair.keys, moved ? 1.0f : call.gain(), moved ? -INFINITY : 0.0f,
+                room.tile);
     if (!moved) return;
     const float *bias = call.bias.data ? call.bias.at<const float>(at.b, at.h, i) + j * call.bias.col : nullptr;
     for (int r = 0; r < pair.n; r++)
@@ -888,6 +897,7 @@ static void noted_weights(const Place &at, const Pair &pair, int64_t i, int64_t 
             const int64_t c = next_of(left);
             float &x = room.tile[r * TILE + c];
             x = ((x - shift) + (bias ? bias[c * call.bias.row + r * call.bias.col] : 0.0f)) * call.gain();
+            if (x < 0) x = 0;
         }
 }
 
@@ -911,7 +921,7 @@ static void dense_backward(const Call &call, const Pair &at, BackwardRoom &room)
 static void sparse_backward(const Call &call, const Pair &at, BackwardRoom &room) {
     const int wide_key = call.wide_key(), wide_value = call.wide_value();
     const Sparse weights = {at.n, room.bits, room.tile, TILE, 1}, d_scores = {at.n, room.bits, room.d_tile, TILE, 1};
-    dot_product(weights, wide_value, at.grad, at.values, call.gain(), room.d_tile);
+    dot_product(weights, wide_value, at.grad, at.values, call.gain(), -INFINITY, room.d_tile);
     add_product(weights, wide_value, at.grad, wide_value, at.d_values, wide_value);
     add_product(d_scores, wide_key, at.query, wide_key, at.d_keys, wide_key);
     add_product({at.m, room.columns, room.d_tile, 1, TILE}, wide_key, at.keys, wide_key, at.d_query, wide_key);
@@ -931,7 +941,7 @@ static bool backward_tile(const Place &at, const Pair &pair, int64_t i, int64_t 
     }
     total = all_weights(at, pair, i, j, keys, room);
     if (!total) return false;
-    if (total > DENSE_BACKWARD * places) {
+    if (total > DENSE_BACKWARD * places && nothing_hidden(at.call, i, j, pair.n, keys)) {
         dense_backward(at.call, pair, room);
         return true;
     }
@@ -1402,7 +1412,7 @@ std::tuple<Tensor, Tensor> relu_attention_shown_cpu(const Tensor &query, const T
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> relu_attention_backward_cpu(const Tensor &grad, const Tensor &query,
                                                                        const Tensor &key, const Tensor &value,
-                                                                       const optional<Tensor> &signs, OPTIONS) {
+                                                                       OPTIONS, const optional<Tensor> &signs) {
     const Tensor q = with_rows(query), k = with_rows(key), v = with_rows(value), g = with_rows(grad.to(at::kFloat));
     const Tensor float_bias = as_float(bias);
     Call call = make_call(q, k, v, GIVEN, float_bias);
@@ -1510,8 +1520,8 @@ struct ReluAttention : torch::autograd::Function<ReluAttention> {
         }
         static const auto op = operator_of<decltype(relu_attention_backward_cpu)>("rela::relu_attention_backward");
         std::tie(found[0], found[1], found[2], found[3]) =
-            op.call(grads[0], saved[0], saved[1], saved[2], maybe(saved[7]), o.thresholds, o.allowed, o.bias, o.seed,
-                    o.scale, o.threshold, o.causal_offset, o.dropout_p);
+            op.call(grads[0], saved[0], saved[1], saved[2], o.thresholds, o.allowed, o.bias, o.seed, o.scale, o.threshold,
+                    o.causal_offset, o.dropout_p, maybe(saved[7]));
         if (!o.thresholds) found[3] = Tensor();
         return found;
     }
@@ -1690,8 +1700,8 @@ TORCH_LIBRARY(rela, m) {
     m.def("relu_attention_noted(Tensor query, Tensor key, Tensor value, " OPTION_TYPES ") -> (Tensor, Tensor)");
     m.def("relu_attention_shown(Tensor query, Tensor key, Tensor value, Tensor? shifts, bool need_weights, " OPTION_TYPES
           ") -> (Tensor, Tensor)");
-    m.def("relu_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? signs, " OPTION_TYPES
-          ") -> (Tensor, Tensor, Tensor, Tensor)");
+    m.def("relu_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, " OPTION_TYPES
+          ", Tensor? signs=None) -> (Tensor, Tensor, Tensor, Tensor)");
     m.def("relu_attention_factors(Tensor query, Tensor key, Tensor seed, float dropout_p) -> Tensor");
     m.def("rms_norm(Tensor x, Tensor weight, Tensor? gate, float eps) -> Tensor");
     m.def("rms_norm_(Tensor(a!) x, Tensor weight, Tensor? gate, float eps) -> ()");

@@ -31,7 +31,7 @@ def _attention_shown(
 
 
 def _attention_backward(
-    _grad: Tensor, query: Tensor, key: Tensor, value: Tensor, _signs: Tensor | None, thresholds: Tensor | None, *_: Any
+    _grad: Tensor, query: Tensor, key: Tensor, value: Tensor, thresholds: Tensor | None, *_: Any, **_signs: Any
 ) -> tuple[Tensor, ...]:
     of_thresholds = query.new_empty(0 if thresholds is None else thresholds.shape, dtype=torch.float32)
     return (*(_heads_last(x, x.shape[-1], x.dtype) for x in (query, key, value)), of_thresholds)
