@@ -185,16 +185,15 @@ class TestNumbers:
     @pytest.mark.parametrize("length", [40, 128])
     def test_what_is_behind_a_mask_is_not_read(self, kind: str, length: int) -> None:
         """Also where hardly any weight is zero, and the products would be dense."""
-        inputs = [torch.rand(1, 2, length, 16, requires_grad=True) for _ in range(3)]
+        query, key, value = inputs = [torch.rand(1, 2, length, 16, requires_grad=True) for _ in range(3)]
         with torch.no_grad():
-            for x in inputs[1:]:
-                x[:, :, -3:] = torch.nan
+            key[:, :, -3:] = value[:, :, -3:] = torch.nan
         allowed = (torch.arange(length) < length - 3).expand(1, 1, length if kind == "places" else 1, length)
         masks: dict[str, dict[str, Any]] = {
             "additive": {"attn_mask": torch.zeros(allowed.shape).masked_fill(~allowed, -torch.inf)},
             "causal": {"is_causal": True},
         }
-        output = relu_attention(*inputs, **masks.get(kind, {"attn_mask": allowed}))
+        output = relu_attention(query, key, value, **masks.get(kind, {"attn_mask": allowed}))
         seen = slice(length - 3)  # the last queries of a causal mask see the last keys
         assert output[:, :, seen].isfinite().all()
         for x in torch.autograd.grad(output[:, :, seen].sum(), inputs):
