@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import signal
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -13,6 +14,14 @@ hypothesis.settings.load_profile("rela")
 # What is started in the background ignores Ctrl-C, and passes that on to the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_anew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    """What torch.compile made of another version of our operators is not taken from the machine's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
