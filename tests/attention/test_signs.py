@@ -137,3 +137,21 @@ def test_signs_of_another_call_are_refused() -> None:
     for wrong in (signs[:, :, :1], signs[..., :64], signs.int()):
         with pytest.raises(RuntimeError, match="expected the signs of relu_attention_noted"):
             torch.ops.rela.relu_attention_backward(output, query, key, value, *options, wrong)
+
+
+def test_an_error_of_a_users_hook_is_not_hidden() -> None:
+    calls: list[int] = []
+
+    def pack(x: Tensor) -> Tensor:
+        calls.append(1)
+        if len(calls) == 2:
+            raise RuntimeError("disk full")
+        return x
+
+    inputs = make_inputs(70, 70, 8, dtype=torch.float32)
+    with (
+        kernel("native"),
+        torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x),
+        pytest.raises(RuntimeError, match="disk full"),
+    ):
+        relu_attention(*inputs)

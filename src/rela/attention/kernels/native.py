@@ -54,8 +54,8 @@ def plain_relu_attention(query: Tensor, key: Tensor, value: Tensor, scale: float
     """Without mask, dropout and threshold: the operator that has no such arguments; None if it refuses."""
     try:
         return _ops.relu_attention_plain.default(query, key, value, scale)
-    except (RuntimeError, TypeError):  # the long way can do it, or say what is wrong
-        return None
+    except RuntimeError as error:
+        return _if_ours(error)
 
 
 def quick_relu_attention(
@@ -75,8 +75,14 @@ def quick_relu_attention(
         return _ops.relu_attention.default(
             query, key, value, None, allowed, None, seed, scale, threshold, offset, dropout_p
         )
-    except (RuntimeError, TypeError):  # the long way can do it, or say what is wrong
-        return None
+    except RuntimeError as error:
+        return _if_ours(error)
+
+
+def _if_ours(error: RuntimeError) -> None:
+    """What an operator of ours refuses, the long way can do, or say what is wrong; what others raise is theirs."""
+    if "rela::" not in str(error):
+        raise error
 
 
 class NativeNorm:
