@@ -1,10 +1,17 @@
 """What all tests share."""
 
+import os
 import signal
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
+
+from rela._machine import WITHOUT_AMX, bfloat16_is_deadly, read_cpu
+
+# The process that starts the others asks once; they find the variable set.
+if WITHOUT_AMX[0] not in os.environ and "PYTEST_XDIST_WORKER" not in os.environ and bfloat16_is_deadly(read_cpu()):
+    os.environ.update([WITHOUT_AMX])
 
 # The same examples on every machine and in every run: a failure in one place can be seen in another.
 # No deadline: the machine that runs the tests may be busy with something else.

@@ -97,3 +97,18 @@ def test_extras_come_from_the_metadata_elsewhere(tmp_path: Path, monkeypatch: py
 
 def test_version_of_what_is_not_installed():
     assert _machine.installed_version("surely-not-a-distribution") is None
+
+
+def test_products_of_bfloat16(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "cpuinfo").write_text(X86.replace("avx512f", "avx512f amx_tile"))
+    (tmp_path / "plain").write_text(X86)
+    amx, plain = _machine.read_cpu(tmp_path / "cpuinfo"), _machine.read_cpu(tmp_path / "plain")
+    tried = tmp_path / "tried"
+    for name, end in {"dies": "kill -ILL $$", "works": "exit 0", "fails": "exit 1"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\necho x >> {tried}\n{end}\n")
+        (tmp_path / name).chmod(0o755)
+    for name, deadly in {"dies": True, "works": False, "fails": False}.items():
+        monkeypatch.setattr(_machine.sys, "executable", str(tmp_path / name))
+        assert _machine.bfloat16_is_deadly(amx) is deadly
+        assert not _machine.bfloat16_is_deadly(plain)
+    assert len(tried.read_text().splitlines()) == 3

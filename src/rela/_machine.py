@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ SIMD_FLAGS = (
 )
 # fmt: on
 """The instruction sets that matter to attention kernels, as Linux names them (x86, then ARM)."""
+
+WITHOUT_AMX = ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+"""The variable that keeps the library behind torch's products from using AMX."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +92,18 @@ def find_compiler(environ: Mapping[str, str] = os.environ) -> Compiler | None:
         if path and (version := _first_line(path, *wanted[1:], "--version")):
             return Compiler(path=path, version=version, arguments=tuple(wanted[1:]))
     return None
+
+
+def bfloat16_is_deadly(cpu: Cpu, environ: Mapping[str, str] = os.environ) -> bool:
+    """True if a product of bfloat16 matrices kills the process: some virtual machines announce AMX and do not have it.
+
+    Another process tries it, which takes the seconds that torch needs to be imported, and only where AMX is announced.
+    """
+    if "amx_tile" not in cpu.simd:
+        return False
+    program = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); x @ x"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=dict(environ), check=False)
+    return done.returncode < 0
 
 
 def _first_line(*command: str) -> str | None:

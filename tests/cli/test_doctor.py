@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from tests.cli.helpers import rela
 
+from rela._machine import Cpu
 from rela._version import __version__
+from rela.cli.doctor import doctor
 
 
 def test_says_what_is_here():
@@ -132,3 +134,17 @@ def test_names_the_decoder_and_why():
     done = rela("doctor", RELA_DECODER="nonsense")
     assert done.returncode == 1
     assert "unset RELA_DECODER" in done.stdout
+
+
+@pytest.mark.parametrize("deadly", [True, False])
+def test_warns_of_bfloat16_that_kills(
+    deadly: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def found(_: Cpu) -> bool:
+        return deadly
+
+    monkeypatch.setattr("rela.cli.doctor.bfloat16_is_deadly", found)
+    doctor()  # a warning is no failure
+    shown = capsys.readouterr().out
+    assert ("ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16" in shown) is deadly
+    assert shown.rstrip().endswith("\nready")

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rela._machine import Compiler, Cpu, find_compiler, installed_version, read_cpu, read_extras
+from rela._machine import (
+    WITHOUT_AMX,
+    Compiler,
+    Cpu,
+    bfloat16_is_deadly,
+    find_compiler,
+    installed_version,
+    read_cpu,
+    read_extras,
+)
 from rela._version import __version__
 from rela.cli._output import JsonOption, console_for, write_json
 
@@ -52,7 +61,7 @@ class Kernel:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Something that keeps rela from working, and what to do about it."""
+    """Something that keeps rela, or a part of it, from working, and what to do about it."""
 
     what: str
     remedy: str
@@ -74,6 +83,7 @@ class Diagnosis:
     kernels: tuple[Kernel, ...]
     decoders: tuple[Kernel, ...]
     problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
 
 
 def doctor(json_to: JsonOption = None) -> None:
@@ -107,20 +117,31 @@ def examine() -> Diagnosis:
         except Exception as error:
             what = f"no decoder: {_describe(error)}"
             problems.append(Problem(what=what, remedy="unset RELA_DECODER, or reinstall rela"))
+    cpu = read_cpu()
+    works = packages[0].error is None
     return Diagnosis(
         rela=__version__,
         python=platform.python_version(),
         python_path=sys.executable,
         platform=platform.platform(),
-        cpu=read_cpu(),
+        cpu=cpu,
         compiler=find_compiler(),
         packages=packages,
         extras=read_extras(),
-        torch=_examine_torch() if packages[0].error is None else None,
+        torch=_examine_torch() if works else None,
         kernels=kernels,
         decoders=decoders,
         problems=tuple(problems),
+        warnings=tuple(_warnings_of(cpu)) if works else (),
     )
+
+
+def _warnings_of(cpu: Cpu) -> Iterator[Problem]:
+    if bfloat16_is_deadly(cpu):
+        what = "products of bfloat16 matrices kill the process: the processor announces AMX and does not have it"
+        yield Problem(
+            what=what, remedy=f"export {'='.join(WITHOUT_AMX)} before Python starts; float32 is not concerned"
+        )
 
 
 def _examine_package(name: str) -> Package:
@@ -187,9 +208,10 @@ def show(diagnosis: Diagnosis, console: "Console") -> None:
     table.add_column(overflow="fold")
     for label, text in _rows(diagnosis):
         table.add_row(label, Text(text))
-    for problem in diagnosis.problems:
-        table.add_row("problem", Text(problem.what, style="red"))
-        table.add_row("remedy", Text(problem.remedy))
+    for label, style, found in (("warning", "yellow", diagnosis.warnings), ("problem", "red", diagnosis.problems)):
+        for problem in found:
+            table.add_row(label, Text(problem.what, style=style))
+            table.add_row("remedy", Text(problem.remedy))
     console.print(table)
     console.print("not ready" if diagnosis.problems else "ready")
 
