@@ -133,3 +133,18 @@ def test_gradients_that_can_be_derived_again_are_the_same(name: str, dropout_p: 
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
     assert all(grad.requires_grad for grad in found[1])
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_one_seed_a_call_whatever_the_masks_form(name: str) -> None:
+    """The short way to a kernel that does not take a call has drawn no random number for it."""
+    inputs = make_inputs(12, 9, 8, heads=4, dtype=dtype_of(name))
+    allowed = draw_mask(1, 1, 12, 9)[0, 0]
+    found: list[Tensor] = []
+    for mask in (allowed, allowed[None, None], allowed.expand(inputs[0].shape[0], 4, -1, -1)):
+        torch.manual_seed(5)
+        with kernel(name):
+            output = relu_attention(*inputs, attn_mask=mask, dropout_p=0.5)
+        found.append(torch.cat([output.detach().flatten(), torch.rand(3, dtype=output.dtype)]))
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])

@@ -111,10 +111,13 @@ constexpr int COLS = 2 * LANES;
 constexpr int SPAN = 4;      /* tiles of keys that the backward pass holds at once, in the second-level cache */
 constexpr int CHUNK = 512;   /* query rows of one task of the forward pass: each packs the keys again */
 
-/* Shares of non-zeros above which a tile's products are dense. */
-constexpr double DENSE_FORWARD = 0.80;
-constexpr double DENSE_BACKWARD = 0.85;
-constexpr double DENSE_SCORES = 0.60; /* made again in the backward pass */
+/* Shares of non-zeros above which a tile's products are dense. With vectors of 16 the dense ones gain more: the others
+   wait for what they load. */
+constexpr double DENSE_FORWARD = LANES == 16 ? 0.60 : 0.80;
+constexpr double DENSE_BACKWARD = LANES == 16 ? 0.60 : 0.85;
+/* And those above which the backward pass makes all scores of a tile again, and all products of gradients and values:
+   adding up the lanes of each does not get faster with wider vectors. */
+constexpr double DENSE_DOTS = LANES == 16 ? 0.35 : 0.60;
 
 typedef float vec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef int32_t ivec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
@@ -901,11 +904,15 @@ static void noted_weights(const Place &at, const Pair &pair, int64_t i, int64_t 
         }
 }
 
+static void grad_product(const Call &call, const Pair &at, BackwardRoom &room) {
+    product_with_queries(at.m, at.n, call.value_dim, at.values, at.grad, at.grad_across, at.grad_packed, call.wide_value(),
+                         room.d_tile);
+}
+
 /* The four products of one tile, with all its weights. */
 static void dense_backward(const Call &call, const Pair &at, BackwardRoom &room) {
-    const int wide_key = call.wide_key(), wide_value = call.wide_value(), vd = call.value_dim;
-    const int wide = (int)round_up(at.m, COLS);
-    product_with_queries(at.m, at.n, vd, at.values, at.grad, at.grad_across, at.grad_packed, wide_value, room.d_tile);
+    const int wide_key = call.wide_key(), wide_value = call.wide_value(), wide = (int)round_up(at.m, COLS);
+    grad_product(call, at, room);
     for (int r = 0; r < at.n; r++)
         for (int k = 0; k < wide; k += LANES) {
             vec *d = (vec *)(room.d_tile + r * TILE + k);
@@ -917,11 +924,17 @@ static void dense_backward(const Call &call, const Pair &at, BackwardRoom &room)
 }
 
 /* The same over the non-zeros, in passes: what each reads over and over then stays in the first-level cache. `columns`
-   must say for each query where they are, as `bits` does for each key. */
-static void sparse_backward(const Call &call, const Pair &at, BackwardRoom &room) {
+   must say for each query where they are, as `bits` does for each key. With `all_dots`, the first product is dense; what
+   it has where weights are zero is not looked at. */
+static void sparse_backward(const Call &call, const Pair &at, BackwardRoom &room, bool all_dots) {
     const int wide_key = call.wide_key(), wide_value = call.wide_value();
     const Sparse weights = {at.n, room.bits, room.tile, TILE, 1}, d_scores = {at.n, room.bits, room.d_tile, TILE, 1};
-    dot_product(weights, wide_value, at.grad, at.values, call.gain(), -INFINITY, room.d_tile);
+    if (all_dots) {
+        grad_product(call, at, room);
+        for (int k = 0; call.dropout_p > 0 && k < TILE * at.n; k += LANES) *(vec *)(room.d_tile + k) *= call.gain();
+    } else {
+        dot_product(weights, wide_value, at.grad, at.values, call.gain(), -INFINITY, room.d_tile);
+    }
     add_product(weights, wide_value, at.grad, wide_value, at.d_values, wide_value);
     add_product(d_scores, wide_key, at.query, wide_key, at.d_keys, wide_key);
     add_product({at.m, room.columns, room.d_tile, 1, TILE}, wide_key, at.keys, wide_key, at.d_query, wide_key);
@@ -933,10 +946,10 @@ static bool backward_tile(const Place &at, const Pair &pair, int64_t i, int64_t 
     const int64_t places = pair.m * pair.n;
     int64_t total = signs ? 0 : places;
     for (int c = 0; signs && c < pair.m; c++) total += __builtin_popcountll(signs[c]);
-    if (total <= DENSE_SCORES * places) {
+    if (total <= DENSE_DOTS * places) {
         if (!total) return false;
         noted_weights(at, pair, i, j, signs, room);
-        sparse_backward(at.call, pair, room);
+        sparse_backward(at.call, pair, room, false);
         return true;
     }
     total = all_weights(at, pair, i, j, keys, room);
@@ -948,7 +961,7 @@ static bool backward_tile(const Place &at, const Pair &pair, int64_t i, int64_t 
     std::copy(room.bits, room.bits + pair.n, room.columns);
     std::fill(room.columns + pair.n, room.columns + TILE, 0);
     transpose_bits(room.columns);
-    sparse_backward(at.call, pair, room);
+    sparse_backward(at.call, pair, room, total > DENSE_DOTS * places);
     return true;
 }
 

@@ -135,6 +135,11 @@ def quick_relu_attention(
     factor = 1.0 / math.sqrt(head_dim) if scale is None else scale
     if not -math.inf < factor < math.inf:
         return None
+    if dropout_p > 0:  # whatever may go the long way goes before a seed is drawn: it draws one itself
+        as_it_is = attn_mask is None or (attn_mask.dtype is torch.bool and attn_mask.dim() == 4)
+        same_batch = query.shape[0] == key.shape[0] and key.shape[:2] == value.shape[:2]
+        if not (as_it_is and same_batch and isinstance(attention_kernel(query, key, value), NativeKernel)):
+            return None
     seed = torch.randint(2**62, ()) if dropout_p > 0 else None
     return native.quick_relu_attention(query, key, value, attn_mask, seed, factor, threshold, is_causal, dropout_p)
 
