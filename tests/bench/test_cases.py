@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from tests.model.folders import WORDS, text_model
 
-from rela.bench.cases import MODES, VARIANTS, Case, cases, density_of, make_call, runner
+from rela.bench.cases import MODES, VARIANTS, Case, Variant, cases, density_of, make_call, runner
 from rela.bench.core import OURS, measure_core
 from rela.bench.results import Points
 from rela.bench.traces import collect
@@ -92,3 +92,10 @@ def test_entmax_is_measured_where_it_has_a_target(monkeypatch: pytest.MonkeyPatc
 def test_torchs_is_torchs() -> None:
     call = make_call(Case(length=8), gradients=False)
     torch.testing.assert_close(call.torchs(), F.scaled_dot_product_attention(call.query, call.key, call.value))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_shortest_length(variant: Variant) -> None:
+    call = make_call(Case(length=1, rows=16 if variant == "padding" else 8, variant=variant), gradients=False)
+    assert 0 <= density_of(call) <= 1
+    assert call.ours().isfinite().all()

@@ -125,7 +125,7 @@ def test_decode(tmp_path: Path) -> None:
     assert bench.number("rela-g float32", "decode.over.softmax", "1") is not None
     share = bench.number("rela-g float32", "decode.bandwidth_share")
     assert share is not None
-    assert 0 < share.value < 1
+    assert share.value > 0  # above 1 where so small a model stays in the caches: it need not come from memory
     assert bench.data["machine"]["read_gb_per_second"] > 0
 
 

@@ -114,7 +114,7 @@ def make_call(case: Case, *, gradients: bool, seed: int = 0) -> Call:
     heads = min(case.rows, _HEADS)
     batch = case.rows // heads
     groups = 2 if case.variant == "gqa" else heads
-    num_queries = case.length // 2 if case.variant == "cross" else case.length
+    num_queries = max(1, case.length // 2) if case.variant == "cross" else case.length
 
     def make(length: int, parts: int, num_heads: int) -> list[Tensor]:
         packed = torch.randn(batch, length, parts, num_heads, HEAD_DIM, generator=generator)

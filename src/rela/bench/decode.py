@@ -79,11 +79,15 @@ class DecodeSetting:
 
 @dataclass(frozen=True, kw_only=True)
 class Contestant:
-    """Who decodes: one of our models, or another program with its ``python``; ``more`` goes into its setting."""
+    """Who decodes: one of our models, or another program with its ``python``; ``more`` goes into its setting.
+
+    ``threads``: as many as all have, if it is None.
+    """
 
     name: str
     precision: str
     script: str | Path
+    threads: int | None = None
     python: Path | None = None
     versions: str = ""
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -91,7 +95,8 @@ class Contestant:
     @property
     def label(self) -> str:
         """Its name in results."""
-        return f"{self.name} {self.precision}"
+        with_threads = "" if self.threads is None else f", {self.threads} thread{'s' * (self.threads != 1)}"
+        return f"{self.name} {self.precision}{with_threads}"
 
     @property
     def is_ours(self) -> bool:
@@ -104,7 +109,7 @@ class Contestant:
             "size_name": setting.size,
             "size": {**SIZES[setting.size], "vocabulary": setting.vocabulary},
             "precision": self.precision,
-            "threads": setting.threads,
+            "threads": setting.threads if self.threads is None else self.threads,
             "beam": setting.beam,
             "length": setting.length,
             "source": setting.sources(batch),
@@ -166,26 +171,33 @@ def _ratios(
     seconds: Mapping[int, Mapping[str, list[float]]],
     recipe: str,
 ) -> dict[str, Any]:
-    """How many times faster one of ours is than others of the same precision, and than CTranslate2's best."""
+    """How many times faster one of ours is than others of the same precision, and than CTranslate2's best.
+
+    Of another program that ran with several numbers of threads, the fastest counts.
+    """
     found: dict[str, Any] = {}
     for name in (SOFTMAX, CTRANSLATE2, TRANSFORMERS):
         target = TARGETS.get((name, one.precision)) if one.name != SOFTMAX else None
-        same = [other for other in contestants if other.name == name and other.precision == one.precision]
-        if not same or same[0] is one:
+        same = [other.label for other in contestants if other.name == name and other.precision == one.precision]
+        if not same or one.label in same:
             continue
         ratios = {
-            str(batch): Number.of_speed(speed_over(times, one.label, same[0].label), target)
+            str(batch): Number.of_speed(speed_over(times, one.label, _fastest(same, times)), target)
             for batch, times in seconds.items()
         }
-        found[f"decode.over.{name}"] = measure(f"{recipe}|over:{same[0].label}", "batch", ratios)
+        found[f"decode.over.{name}"] = measure(f"{recipe}|over:{' or '.join(same)}", "batch", ratios)
     theirs = [other.label for other in contestants if other.name == CTRANSLATE2]
     mine = [other.label for other in contestants if other.name == one.name]
     if theirs and one.name != SOFTMAX:
         best: dict[str, Number] = {}
         for batch, times in seconds.items():
-            fastest = [min(labels, key=lambda label: statistics.median(times[label])) for labels in (mine, theirs)]
+            fastest = [_fastest(labels, times) for labels in (mine, theirs)]
             if fastest[0] == one.label:  # the number belongs to the best of ours
                 best[str(batch)] = Number.of_speed(speed_over(times, *fastest), BEST_TARGET)
         if best:
             found[f"decode.best_over.{CTRANSLATE2}"] = measure(f"{recipe}|best to best", "batch", best)
     return found
+
+
+def _fastest(labels: Sequence[str], seconds: Mapping[str, list[float]]) -> str:
+    return min(labels, key=lambda label: statistics.median(seconds[label]))

@@ -57,9 +57,10 @@ def decode(
 ) -> None:
     """Time decoding of a fixed number of steps beside CTranslate2 and Hugging Face's generate.
 
-    All have the same sizes, random weights, beam and threads; each is a process of its own, from PyPI in an environment
-    of its own, and they take turns: a round is one call of each. The read bandwidth of the machine is measured
-    too: a batch of one sentence cannot be faster than its weights come from memory.
+    All have the same sizes, random weights, beam and threads, and CTranslate2 runs with one thread too; each is a
+    process of its own, from PyPI in an environment of its own, and they take turns: a round is one call of each. The
+    read bandwidth of the machine is measured too: unless its weights stay in a cache, a batch of one sentence cannot be
+    faster than they come from memory.
     """
     from rela.model.config import SIZES
 
@@ -89,7 +90,7 @@ def decode(
     )
     entries = measure_decoding(
         setting,
-        [*_ours(names, wanted), *_peers(console, others, environments)],
+        [*_ours(names, wanted), *_peers(console, others, environments, count)],
         sizes,
         rounds=rounds,
         bandwidth=bandwidth,
@@ -118,8 +119,9 @@ def _ours(names: list[str], precisions: list[str]) -> "list[Contestant]":
     ]
 
 
-def _peers(console: "Console", names: list[str], folder: Path | None) -> "list[Contestant]":
-    from rela.bench.decode import PEER_PRECISIONS, SCRIPTS, Contestant
+def _peers(console: "Console", names: list[str], folder: Path | None, threads: int) -> "list[Contestant]":
+    """CTranslate2 also with one thread: on some machines the second makes it slower."""
+    from rela.bench.decode import CTRANSLATE2, PEER_PRECISIONS, SCRIPTS, Contestant
     from rela.bench.peers import PEERS, environment, versions
 
     found: list[Contestant] = []
@@ -127,8 +129,11 @@ def _peers(console: "Console", names: list[str], folder: Path | None) -> "list[C
         python = environment(PEERS[name], folder, tell=console.print)
         installed = versions(PEERS[name], python)
         found += [
-            Contestant(name=name, precision=precision, script=SCRIPTS[name], python=python, versions=installed)
+            Contestant(
+                name=name, precision=precision, script=SCRIPTS[name], python=python, versions=installed, threads=own
+            )
             for precision in PEER_PRECISIONS[name]
+            for own in ((None, 1) if name == CTRANSLATE2 and threads > 1 else (None,))
         ]
     return found
 
