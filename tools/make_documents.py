@@ -22,6 +22,7 @@ from rela.report.benchmarks import tables
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 BENCHMARKS = ROOT / "bench" / "results"
+EARLIER = BENCHMARKS / "avx2"  # of another machine, by the code of commit 58f01c5 and some before it
 TABLE_START = "<!-- {}: tools/make_documents.py, from {} -->"
 TABLE_END = "<!-- end of {} -->"
 NOT_YET = "Not measured yet."
@@ -194,14 +195,18 @@ def benchmark_table(name: str, make: Callable[[Any], str]) -> str:
 
 
 def targets_table() -> str:
-    """Markdown: all that was asked for, and what came of it."""
+    """Markdown: all that was asked for, and what came of it, here and on another machine before."""
     from rela.report.benchmarks.read import read_benchmark
     from rela.report.benchmarks.tables import summary_table
 
-    paths = [BENCHMARKS / f"{name}.json" for name in ("attention", "step", "train", "train-base", "decode")]
-    found = {path.stem: read_benchmark(path) for path in paths if path.exists()}
-    notes = [f"{name}: {text}" for name, bench in found.items() for text in tables.caveats(bench)]
-    return "\n\n".join([summary_table(list(found.values())), *notes])
+    names = ("attention", "step", "train", "train-base", "decode")
+    here, before = (
+        {name: read_benchmark(path) for name in names if (path := folder / f"{name}.json").exists()}
+        for folder in (BENCHMARKS, EARLIER)
+    )
+    machines = [list(found.values()) for found in (here, before) if found]
+    notes = [f"{name}, first column: {text}" for name, bench in here.items() for text in tables.caveats(bench)]
+    return "\n\n".join([summary_table(*machines), *notes]) if machines else NOT_YET
 
 
 def draw_benchmarks(folder: Path) -> None:

@@ -209,6 +209,10 @@ _GROUPS: Final[dict[str, Callable[[str, str], bool]]] = {
 }
 
 
+_WIDEST: Final = {"avx512f": "AVX-512", "avx2": "AVX2", "sve": "SVE", "asimd": "NEON"}
+"""The widest vectors of a processor, by its flags."""
+
+
 def _length(case: str) -> int:
     return int(case.partition("T=")[2].partition(" ")[0])
 
@@ -217,8 +221,19 @@ def _is_long(case: str, density: str) -> bool:
     return case.startswith("plain") and case.endswith(f"density={density}") and _length(case) >= 512
 
 
-def summary_table(benches: Sequence[Benchmark]) -> str:
-    """Every target: what was asked for, the least and greatest that was measured, and how often it was reached."""
+def summary_table(*machines: Sequence[Benchmark]) -> str:
+    """Every target, and for each machine the least and greatest that was measured, and how often it was reached."""
+    found = [_by_group(benches) for benches in machines]
+    rows: list[list[str]] = []
+    for group in _GROUPS:
+        if numbers := [number for groups in found for number in groups.get(group, ())]:
+            longest = max(_length(number.label) for number in numbers) if "512.." in group else 0
+            name = group.replace("512..", f"512..{longest}")
+            rows.append([name, f"≥ {numbers[0].target:g}", *(_verdict(groups.get(group, ())) for groups in found)])
+    return markdown(["", "asked", *(_machine_name(benches) for benches in machines)], rows)
+
+
+def _by_group(benches: Sequence[Benchmark]) -> dict[str, list[Number]]:
     found: dict[str, list[Number]] = {}
     for bench in benches:
         for entry, measure, number in bench.with_targets():
@@ -226,17 +241,33 @@ def summary_table(benches: Sequence[Benchmark]) -> str:
                 continue  # a baseline
             group = next(name for name, fits in _GROUPS.items() if fits(measure, number.label))
             found.setdefault(group, []).append(number)
-    rows: list[list[str]] = []
-    for group in _GROUPS:
-        if numbers := found.get(group):
-            met = sum(bool(number.met) for number in numbers)
-            verdict = "met" if met == len(numbers) else f"**missed** in {len(numbers) - met} of {len(numbers)}"
-            values = [f"{number.value:.2f}" for number in sorted(numbers, key=lambda number: number.value)]
-            ends = dict.fromkeys((values[0], values[-1]))  # one, if they are the same
-            longest = max(_length(number.label) for number in numbers) if "512.." in group else 0
-            name = group.replace("512..", f"512..{longest}")
-            rows.append([name, f"≥ {numbers[0].target:g}", " to ".join(ends), verdict])
-    return markdown(["", "asked", "measured", ""], rows)
+    return found
+
+
+def _verdict(numbers: Sequence[Number]) -> str:
+    """The range of the numbers, and whether they all reach what was asked for."""
+    if not numbers:
+        return "-"
+    values = [f"{number.value:.2f}" for number in sorted(numbers, key=lambda number: number.value)]
+    ends = dict.fromkeys((values[0], values[-1]))  # one, if they are the same
+    missed = sum(not number.met for number in numbers)
+    return " to ".join(ends) + (f", **missed** in {missed} of {len(numbers)}" if missed else ", met")
+
+
+def _machine_name(benches: Sequence[Benchmark]) -> str:
+    """The maker and the widest vectors of the one processor that all these results are of."""
+    names: dict[str, None] = {}
+    for bench in benches:
+        facts = bench.data["machine"]
+        widest = next((name for flag, name in _WIDEST.items() if flag in facts["flags"]), "")
+        maker = next((maker for maker in ("AMD", "Intel") if maker in facts["processor"]), facts["processor"])
+        names[f"{maker}, {widest}" if widest else maker] = None
+    if len(names) != 1:
+        raise ValueError(
+            f"expected results of one machine in a column, got {' and '.join(names) or 'none'}; "
+            "measure all parts on one: make bench"
+        )
+    return next(iter(names))
 
 
 def attentions_table(bench: Benchmark, part: str) -> str:
