@@ -1,4 +1,5 @@
-/* Runs the native decoder on random models of odd sizes, in both precisions: for sanitizers. */
+/* Runs the native decoder on random models of odd sizes, in both precisions, for sanitizers, and compares its products of
+   8-bit weights with plain ones: whole numbers are the same with any instructions. */
 
 #include "engine.cpp"
 
@@ -68,7 +69,30 @@ static int run(int64_t dim, int64_t heads, int64_t hidden, int64_t vocabulary, i
     return left < 0 || steps > 12 || count < batch || total != 0;
 }
 
+/* The largest numbers among the weights and activations too: in 16 bits a pair of their products would not fit. */
+static int whole_products(int64_t rows, int64_t inputs) {
+    enum { C = Int8::cols };
+    const int64_t stride = inputs + 3, limit = INT32_MAX / (127 * inputs) < 32767 ? INT32_MAX / (127 * inputs) : 32767;
+    int16_t *x = (int16_t *)remember(malloc(rows * stride * sizeof(int16_t)));
+    int8_t *panel = (int8_t *)remember(malloc(inputs * C));
+    int32_t *sums = (int32_t *)remember(malloc(rows * C * sizeof(int32_t)));
+    for (int64_t i = 0; i < rows * stride; i++) x[i] = (int16_t)(i % 5 ? number() * limit : i % 2 ? limit : -limit);
+    for (int64_t i = 0; i < inputs * C; i++) panel[i] = (int8_t)(i % 7 ? number() * 127 : i % 2 ? 127 : -127);
+    panel_product<Int8>(x, stride, rows, panel, inputs, sums);
+    int64_t wrong = 0;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < C; c++) {
+            int64_t sum = 0;
+            for (int64_t k = 0; k < inputs; k++) sum += x[r * stride + k] * panel[k / 2 * 2 * C + 2 * c + k % 2];
+            wrong += sum != sums[r * C + c];
+        }
+    while (num_kept > 0) free(kept[--num_kept]);
+    return wrong != 0;
+}
+
 int main() {
+    for (int64_t rows = 1; rows <= 2 * Int8::rows + 1; rows++)
+        if (whole_products(rows, 2) || whole_products(rows, 18) || whole_products(rows, 2 * Int8::depth + 6)) return 5;
     for (int is_int8 = 0; is_int8 < 2; is_int8++)
         for (int map = SOFTMAX; map <= SIGMOID; map++) {
             if (run(18, 3, 25, 33, 3, is_int8, map)) return 1;
