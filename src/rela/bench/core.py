@@ -24,7 +24,8 @@ ENTMAX: Final = "entmax15"
 ENTMAX_TARGET: Final = 20.0
 _ENTMAX_LENGTHS: Final = (512, 2048)
 """From here on its target counts, and up to here it is timed: it sorts whole rows, and takes seconds a call."""
-_LEAST_SECONDS: Final = 0.02
+_LEAST_SECONDS: Final = 0.1
+"""Of a turn. A point whose rounds are all over within a moment tells of that moment of the machine."""
 _MOST_SECONDS: Final = 8.0
 """Of the rounds of a point; there are three at least."""
 
