@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         convert,
     )
     from rela.decoding import Translation, Translator
+    from rela.filtering import PairScore, Scorer
 else:
     __getattr__, __dir__ = attach(
         __name__,
@@ -31,7 +32,9 @@ else:
             "Inspection": "rela.analysis",
             "KeyValues": "rela.attention",
             "MultiheadAttention": "rela.attention",
+            "PairScore": "rela.filtering",
             "RMSNorm": "rela.attention",
+            "Scorer": "rela.filtering",
             "SparsityPenalty": "rela.attention",
             "Translation": "rela.decoding",
             "Translator": "rela.decoding",
@@ -47,7 +50,9 @@ __all__ = [
     "Inspection",
     "KeyValues",
     "MultiheadAttention",
+    "PairScore",
     "RMSNorm",
+    "Scorer",
     "SparsityPenalty",
     "Translation",
     "Translator",

@@ -100,7 +100,7 @@ def test_wrong_use_is_exit_code_2(arguments: list[str]):
             ["bench", "train", "--store", "x", "--joeynmt", "y", "--rounds", "4"],
             "--rounds.* got '4'; see `rela bench train --help`",
         ),
-        (["nonsense"], "No such command 'nonsense'; see `rela --help`"),
+        (["xyzzy"], "No such command 'xyzzy'; see `rela --help`"),
     ],
 )
 def test_wrong_use_is_one_line(arguments: list[str], message: str):

@@ -15,6 +15,7 @@ from tests.report.helpers import change_examples, write_results
 from rela.report.encoding import Block, decode_weights, encode_weights, unpack
 from rela.report.page import SCRIPTS, PageSummary, write_page
 from rela.report.results import load_results
+from rela.report.sieve import SIEVE_SCRIPTS, STYLES
 
 # What could end an element early, turn text around, or is no character at all.
 AWKWARD = [
@@ -298,6 +299,6 @@ def copy_weights(_: dict[str, Any], arrays: dict[str, Any]) -> None:
 def test_every_script_is_used_and_none_ends_early():
     folder = resources.files("rela.report").joinpath("assets")
     names = {file.name for file in folder.iterdir()}
-    assert names == {*SCRIPTS, "page.html", "page.css"}
-    for name in SCRIPTS:
+    assert names == {*SCRIPTS, *SIEVE_SCRIPTS, *STYLES, "page.html", "sieve.html"}
+    for name in {*SCRIPTS, *SIEVE_SCRIPTS}:
         assert "</script" not in folder.joinpath(name).read_text(encoding="utf-8")

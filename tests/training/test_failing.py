@@ -11,7 +11,7 @@ from tests.training.helpers import events, new_trainer, resumed_trainer, status,
 from rela.model.directory import read_tensors
 from rela.training.checkpoints import list_checkpoints
 from rela.training.divergence import DivergedError
-from rela.training.loss import Criterion, Loss
+from rela.training.loss import Criterion, TrainingLoss
 from rela.training.trainer import Trainer
 
 
@@ -22,11 +22,11 @@ class Poisoned:
         self.calls = 0
         original = Criterion.forward
 
-        def forward(criterion: Criterion, *ids: torch.Tensor) -> Loss:
+        def forward(criterion: Criterion, *ids: torch.Tensor) -> TrainingLoss:
             self.calls += 1
             bad = self.calls in calls or (start is not None and self.calls >= start)
             found = original(criterion, *ids)
-            return Loss(found.smoothed * math.nan, found.plain) if bad else found
+            return found._replace(smoothed=found.smoothed * math.nan) if bad else found
 
         monkeypatch.setattr(Criterion, "forward", forward)
 

@@ -91,7 +91,7 @@ def naive_updates(trainer: Trainer, count: int) -> list[torch.Tensor]:
     optimizer = torch.optim.Adam(trainer.model.parameters(), betas=(0.9, 0.98), eps=1e-8)
     for step in range(1, count + 1):
         optimizer.zero_grad()
-        batches = trainer._collect()  # pyright: ignore[reportPrivateUsage]
+        batches = [spoiled.batch for spoiled in trainer._collect()]  # pyright: ignore[reportPrivateUsage]
         losses = [trainer.criterion(*(torch.from_numpy(ids) for ids in batch[:3])).smoothed for batch in batches]
         (sum(losses) / sum(batch.num_tokens for batch in batches)).backward()  # pyright: ignore[reportAttributeAccessIssue]
         torch.nn.utils.clip_grad_norm_(trainer.model.parameters(), config.optimizer.clip)
@@ -120,7 +120,7 @@ def test_updates_have_the_tokens_that_were_asked_for(store: Path, tmp_path: Path
         if wanted == 1:
             assert all(len(update) == 1 for update in batches)
         else:
-            mean = sum(batch.num_tokens for update in batches for batch in update) / 20
+            mean = sum(spoiled.batch.num_tokens for update in batches for spoiled in update) / 20
             assert mean == pytest.approx(wanted, rel=0.1)
 
 

@@ -87,10 +87,14 @@ def windows(pairs: Iterable[T], size: int = WINDOW) -> Iterator[list[T]]:
 
 def by_length(window: Sequence[EncodedPair], places: int = BATCH_PLACES) -> Iterator[list[int]]:
     """Batches: places of pairs of like length in a window, from short ones to long ones."""
-    lengths = [(len(pair.target.ids) + 1, len(pair.source.ids) + 1) for pair in window]
+    return batches_of([(len(pair.target.ids) + 1, len(pair.source.ids) + 1) for pair in window], places)
+
+
+def batches_of(lengths: Sequence[tuple[int, int]], places: int = BATCH_PLACES) -> Iterator[list[int]]:
+    """The same, for pairs of which only the lengths of target and source are known, BOS and EOS among them."""
     longest = (0, 0)
     batch: list[int] = []
-    for place in sorted(range(len(window)), key=lambda place: (max(lengths[place]), lengths[place])):
+    for place in sorted(range(len(lengths)), key=lambda place: (max(lengths[place]), lengths[place])):
         grown = (max(longest[0], lengths[place][0]), max(longest[1], lengths[place][1]))
         if batch and (len(batch) + 1) * max(grown) > places:
             yield batch

@@ -17,22 +17,24 @@ _SECONDS_BETWEEN_LINES: Final = 30.0
 class CountProgress:
     """Counts things that are done: a bar if the total is known, on a terminal; lines elsewhere."""
 
-    def __init__(self, console: Console, unit: str) -> None:
+    def __init__(self, console: Console, unit: str, *, speed: bool = False) -> None:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-        self._console, self._unit = console, unit
+        self._console, self._unit, self._speed = console, unit, speed
         self._is_live = console.is_terminal and not console.quiet
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.completed:,.0f} " + unit),
+            *([TextColumn("{task.fields[speed]}"), TextColumn("left")] if speed else []),
             TimeRemainingColumn(),
             console=console,
             transient=True,
             disable=not self._is_live,
         )
         self._tasks: dict[str, Any] = {}
+        self._began: dict[str, tuple[float, float]] = {}
         self._counts: dict[str, float] = {}
         self._last_line = time.monotonic()
 
@@ -49,14 +51,20 @@ class CountProgress:
 
     def reach(self, what: str, done: float, total: float | None) -> None:
         """So many are done in all."""
+        now = time.monotonic()
         self._counts[what] = done
         if what not in self._tasks:
-            self._tasks[what] = self._progress.add_task(what, total=total)
-        self._progress.update(self._tasks[what], completed=done, total=total)
-        if not self._is_live and time.monotonic() - self._last_line > _SECONDS_BETWEEN_LINES:
-            self._last_line = time.monotonic()
+            self._tasks[what] = self._progress.add_task(what, total=total, speed="")
+            self._began[what] = (now, done)  # what was done before is not its speed
+        began, at_first = self._began[what]
+        rate = (done - at_first) / (now - began) if now > began else 0.0
+        speed = f"{rate:,.0f} {self._unit}/s" if self._speed and rate else ""
+        self._progress.update(self._tasks[what], completed=done, total=total, speed=speed)
+        if not self._is_live and now - self._last_line > _SECONDS_BETWEEN_LINES:
+            self._last_line = now
             of_all = f" of {total:,.0f}" if total else ""
-            self._console.print(f"{what}: {done:,.0f}{of_all} {self._unit}")
+            left = f", about {(total - done) / rate / 60:.0f} min left" if speed and total else ""
+            self._console.print(f"{what}: {done:,.0f}{of_all} {self._unit}{speed and ', ' + speed}{left}")
 
 
 class TrainingProgress:

@@ -66,6 +66,8 @@ def train(
         with TrainingProgress(console) as progress:
             trainer = _trainer(config, folder, settings or [], resume, world, progress)
             result = trainer.train()
+            if world.is_first:
+                _remember_quality(trainer)
     except OverrideError as error:
         raise typer.BadParameter(str(error)) from None
     except (InterruptedRunError, KeyboardInterrupt) as error:
@@ -81,6 +83,14 @@ def train(
         if json_to is not None:
             write_json(result, json_to)
         _show(console, result)
+
+
+def _remember_quality(trainer: "Trainer") -> None:
+    """What a good pair is, for `rela score`."""
+    from rela.filtering.remembering import PAIRS, remember_quality
+    from rela.model.directory import MODEL_FOLDER
+
+    remember_quality(trainer.run_folder / MODEL_FOLDER, trainer.validator.texts(PAIRS))
 
 
 def _trainer(

@@ -20,6 +20,8 @@ from rela.analysis.study import StudyOptions, run_study
 from rela.decoding.translator import Translator
 from rela.evaluation.bleu import corpus_bleu
 from rela.evaluation.score import BleuScore
+from rela.filtering.remembering import PAIRS, remember_quality
+from rela.model.directory import MODEL_FOLDER
 from rela.report.page import write_page
 from rela.report.results import PAGE_FILE, load_results
 from rela.text.grammar import GrammarPair, generate, write_corpus
@@ -228,9 +230,11 @@ def _train(config: TrainConfig, folder: Path, reporter: Reporter) -> None:
     if (folder / runs.CONFIG_FILE).exists():
         if read_status(folder) == "done":
             return
-        runs.resume(folder, world, reporter, wanted=config).train()
+        trainer = runs.resume(folder, world, reporter, wanted=config)
     else:
-        runs.start(config, folder, world, reporter).train()
+        trainer = runs.start(config, folder, world, reporter)
+    trainer.train()
+    remember_quality(folder / MODEL_FOLDER, trainer.validator.texts(PAIRS))
 
 
 def _error_rate(translator: Translator, pairs: Sequence[GrammarPair]) -> float:

@@ -28,10 +28,12 @@ FORMAT: Final = "rela-model-1"
 CONFIG_FILE: Final = "config.json"
 WEIGHTS_FILE: Final = "model.safetensors"
 ALIGNMENT_FILE: Final = "alignment.json"  # which weights link words, if that was found out
+QUALITY_FILE: Final = "quality.json"  # how good pairs are told from bad ones, if that was learned
 _OWN_FILES: Final = {
     CONFIG_FILE,
     WEIGHTS_FILE,
     ALIGNMENT_FILE,
+    QUALITY_FILE,
     "tokenizer.json",
     *(f"tokenizer.{side}.json" for side in SIDES),
 }
@@ -203,6 +205,12 @@ def read_description(path: Path) -> dict[str, Any]:
     except (msgspec.ValidationError, ValueError) as error:
         raise ValueError(f"{file}: model: {error}") from None
     return description
+
+
+def read_languages(path: Path) -> Languages:
+    """What a model directory translates into what, without loading it."""
+    description = _raw_description(path)
+    return Languages(description["source_language"], description["target_language"])
 
 
 def _raw_description(path: Path) -> dict[str, Any]:

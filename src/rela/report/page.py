@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import html
-import json
 import math
 import re
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +15,7 @@ from rela._files import write_text
 from rela._version import __version__
 from rela.report.choice import entries_of
 from rela.report.palette import looks_of
+from rela.report.parts import asset, fill, to_json
 from rela.report.results import Entry, Examples, Measure, Results
 from rela.report.room import Room, choose_blocks, priority
 
@@ -72,12 +71,12 @@ def write_page(results: Results, path: Path, *, max_bytes: int = 5_000_000, titl
     """
     fixed = {
         "title": html.escape(title or _default_title(results)),
-        "style": _asset("page.css"),
-        "script": "\n".join(_asset(name) for name in SCRIPTS),
+        "style": asset("page.css"),
+        "script": "\n".join(asset(name) for name in SCRIPTS),
     }
-    template = _asset("page.html")
+    template = asset("page.html")
     data = _describe(results, title)
-    empty = _fill(template, {**fixed, "data": _to_json(data), "weights": ""})
+    empty = fill(template, {**fixed, "data": to_json(data), "weights": ""})
     room = max_bytes - _size(empty)
     if room < 0:
         raise ValueError(
@@ -89,10 +88,10 @@ def write_page(results: Results, path: Path, *, max_bytes: int = 5_000_000, titl
         return PageSummary(path, _size(empty), 0, 0, {})
 
     listed, data["examples"] = _list_sentences(results, results.examples, room // 2)
-    text = _fill(template, {**fixed, "data": _to_json(data), "weights": ""})
+    text = fill(template, {**fixed, "data": to_json(data), "weights": ""})
     chosen = choose_blocks(results.examples, listed, max_bytes - _size(text))
     data["examples"]["unusable"] = chosen.unusable
-    page = _fill(template, {**fixed, "data": _to_json(data), "weights": "\n".join(chosen.elements)})
+    page = fill(template, {**fixed, "data": to_json(data), "weights": "\n".join(chosen.elements)})
     write_text(path, page)
     carried = dict(zip(results.examples.models, chosen.carried, strict=True))
     return PageSummary(path, _size(page), len(results.examples.sentences), len(listed), carried)
@@ -159,7 +158,7 @@ def _list_sentences(results: Results, examples: Examples, room: int) -> tuple[li
     order = priority(results)
     texts = {number: _describe_sentence(number, examples.sentences[number]) for number in order}
     space = Room(room)
-    listed = [number for number in order if space.take(_size(_to_json(texts[number])) + 1)]
+    listed = [number for number in order if space.take(_size(to_json(texts[number])) + 1)]
     described: dict[str, Any] = {
         "models": examples.models,
         "total": len(examples.sentences),
@@ -214,32 +213,6 @@ def _file_names(data: dict[str, Any]) -> dict[str, str]:
         while parts["source"][-last["source"] :] == parts["target"][-last["target"] :]:
             last |= {name: last[name] + 1 for name in ("source", "target")}
     return {name: "/".join(found[-last[name] :]) or str(paths[name]) for name, found in parts.items()}
-
-
-def _asset(name: str) -> str:
-    return resources.files("rela.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _fill(template: str, parts: dict[str, str]) -> str:
-    """In one pass: what is filled in may look like a place to fill."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
-
-
-def _to_json(data: Any) -> str:
-    """JSON that may stand inside an HTML element, and in a file of UTF-8 whatever the text has in it."""
-    text = json.dumps(_finite(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN; Python's reader takes it all the same, so a file may have some."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return value
 
 
 def _size(text: str) -> int:

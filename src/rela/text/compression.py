@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
-import os
 import sys
 import zlib
 from collections.abc import Callable, Generator
@@ -42,17 +41,31 @@ def open_text(path: str | Path, *, packing: str | None = None) -> Generator[IO[b
         _check_plain(stream, "standard input")
         yield stream
         return
-    packing = (packing or Path(path).suffix).lower()
+    with Path(path).open("rb") as file, unpacked(file, str(path), packing=packing) as lines:
+        yield lines
+
+
+@contextmanager
+def unpacked(file: IO[bytes], name: str, *, packing: str | None = None) -> Generator[IO[bytes]]:
+    """The unpacked bytes of an open file of any kind, to be read line by line; its name says how it is packed."""
+    if not isinstance(file, io.BufferedReader):
+        buffered = io.BufferedReader(cast("io.RawIOBase", file), _BUFFER)
+        try:
+            with unpacked(buffered, name, packing=packing) as lines:
+                yield lines
+        finally:
+            buffered.detach()  # whoever opened the file closes it
+        return
+    packing = (packing or Path(name).suffix).lower()
     unpack = _UNPACKERS.get(packing)
-    with Path(path).open("rb") as file:
-        if unpack is None:
-            _check_plain(file, str(path))
-            yield file
-            return
-        if not os.fstat(file.fileno()).st_size:
-            raise ValueError(f"{path}: expected a packed file, got one of 0 bytes; download or pack it again")
-        with unpack(file) as unpacked, io.BufferedReader(_Guarded(unpacked, str(path), packing), _BUFFER) as lines:
-            yield lines
+    if unpack is None:
+        _check_plain(file, name)
+        yield file
+        return
+    if not file.peek(1):
+        raise ValueError(f"{name}: expected a packed file, got one of 0 bytes; download or pack it again")
+    with unpack(file) as bare, io.BufferedReader(_Guarded(bare, name, packing), _BUFFER) as lines:
+        yield lines
 
 
 def is_packed(path: str | Path) -> bool:

@@ -49,12 +49,12 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PairSource:
-    """Where pairs are read from. Made by `files`, `tsv` or `jsonl`; ``-`` is standard input.
+    """Where pairs are read from. Made by `files`, `tsv`, `jsonl` or `parquet`; ``-`` is standard input.
 
     Reports call the files by their paths, or by ``names`` if these are given.
     """
 
-    kind: Literal["files", "tsv", "jsonl"]
+    kind: Literal["files", "tsv", "jsonl", "parquet"]
     path: str
     target_path: str | None = None
     columns: tuple[int, int] = (1, 2)
@@ -82,6 +82,11 @@ class PairSource:
         """One JSON object a line. A point in a key goes down a level: ``translation.en``."""
         return cls(kind="jsonl", path=str(path), keys=keys)
 
+    @classmethod
+    def parquet(cls, path: str | Path, *, keys: tuple[str, str]) -> PairSource:
+        """A table with a column of each side. Read by `rela.text.rows` alone, which keeps the other columns too."""
+        return cls(kind="parquet", path=str(path), keys=keys)
+
     def with_path(self, old: str, new: str) -> PairSource:
         """The same pairs from a copy of one of the files; reports still call it by the old path."""
         names = self.names or self.paths
@@ -107,12 +112,12 @@ def read_pairs(
     names = source.names or source.paths
     for line, (raw_source, raw_target) in enumerate(_raw_pairs(source, max_chars), start=1):
         report.num_lines += 1
-        texts = _good_texts(raw_source, raw_target, max_chars)
+        texts = good_texts(raw_source, raw_target, max_chars)
         if texts is not None:
             report.num_kept += 1
             yield Pair(line, *texts)
         else:
-            problem, side = _find_problem(source, raw_source, raw_target, max_chars)
+            problem, side = find_problem(source, raw_source, raw_target, max_chars)
             place = Place(names[min(side, len(names) - 1)], line)
             report.add(problem, place)
             if strict:
@@ -130,7 +135,7 @@ def read_lines(path: str | Path, *, report: ReadReport, max_chars: int = MAX_CHA
     """
     max_bytes = max_chars * _BYTES_PER_CHAR
     with open_text(path) as stream:
-        for line, raw in enumerate(_raw_lines(stream, max_bytes + _LINE_SLACK, path), start=1):
+        for line, raw in enumerate(raw_lines(stream, max_bytes + _LINE_SLACK, path), start=1):
             report.num_lines += 1
             report.num_kept += 1
             problem = _side_problem(raw, max_bytes, max_chars)
@@ -143,7 +148,7 @@ def read_lines(path: str | Path, *, report: ReadReport, max_chars: int = MAX_CHA
 def count_lines(path: str | Path) -> int:
     """The lines of a file, whatever is in them."""
     with open_text(path) as stream:
-        return sum(1 for _ in _raw_lines(stream, _COUNTED_BYTES, path))
+        return sum(1 for _ in raw_lines(stream, _COUNTED_BYTES, path))
 
 
 def _raw_pairs(source: PairSource, max_chars: int) -> Iterator[tuple[bytes | None, bytes | None]]:
@@ -153,19 +158,19 @@ def _raw_pairs(source: PairSource, max_chars: int) -> Iterator[tuple[bytes | Non
         if source.target_path is not None:
             limit = max_chars * _BYTES_PER_CHAR + _LINE_SLACK
             with open_text(source.target_path) as target_stream:
-                yield from zip_longest(_raw_lines(stream, limit, names[0]), _raw_lines(target_stream, limit, names[1]))
+                yield from zip_longest(raw_lines(stream, limit, names[0]), raw_lines(target_stream, limit, names[1]))
             return
         max_bytes = max_chars * _RECORD_BYTES_PER_CHAR + _RECORD_SLACK
-        for raw in _raw_lines(stream, max_bytes + _LINE_SLACK, names[0]):
+        for raw in raw_lines(stream, max_bytes + _LINE_SLACK, names[0]):
             if len(raw) > max_bytes:
-                yield raw, raw  # perhaps cut by `_raw_lines`: no use to take it apart, and too long on any side
+                yield raw, raw  # perhaps cut by `raw_lines`: no use to take it apart, and too long on any side
             elif source.kind == "tsv":
-                yield _split_tsv(raw, source.columns)
+                yield split_tsv(raw, source.columns)
             else:
-                yield _split_json(raw, source.keys)
+                yield split_json(raw, source.keys)
 
 
-def _raw_lines(stream: IO[bytes], limit: int, path: str | Path) -> Iterator[bytes]:
+def raw_lines(stream: IO[bytes], limit: int, path: str | Path) -> Iterator[bytes]:
     """Lines without their ends. Of a line of ``limit`` bytes or more, only so many; the rest is read past."""
     readline = stream.readline
     raw = without_mark(readline(limit), path) or readline(limit)
@@ -179,14 +184,14 @@ def _raw_lines(stream: IO[bytes], limit: int, path: str | Path) -> Iterator[byte
         raw = readline(limit)
 
 
-def _split_tsv(raw: bytes, columns: tuple[int, int]) -> tuple[bytes | None, bytes | None]:
+def split_tsv(raw: bytes, columns: tuple[int, int]) -> tuple[bytes | None, bytes | None]:
     fields = raw.split(b"\t", max(columns))
     if len(fields) < max(columns):
         return None, None
     return fields[columns[0] - 1], fields[columns[1] - 1]
 
 
-def _split_json(raw: bytes, keys: tuple[str, str]) -> tuple[bytes | None, bytes | None]:
+def split_json(raw: bytes, keys: tuple[str, str]) -> tuple[bytes | None, bytes | None]:
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -208,7 +213,7 @@ def _look_up(record: object, key: str) -> bytes | None:
     return value.encode(errors="surrogatepass")
 
 
-def _good_texts(raw_source: bytes | None, raw_target: bytes | None, max_chars: int) -> tuple[str, str] | None:
+def good_texts(raw_source: bytes | None, raw_target: bytes | None, max_chars: int) -> tuple[str, str] | None:
     """The texts of a pair without a problem. Fast: nearly all pairs are such."""
     if raw_source is None or raw_target is None or b"\0" in raw_source or b"\0" in raw_target:
         return None
@@ -221,7 +226,7 @@ def _good_texts(raw_source: bytes | None, raw_target: bytes | None, max_chars: i
     return None
 
 
-def _find_problem(
+def find_problem(
     source: PairSource, raw_source: bytes | None, raw_target: bytes | None, max_chars: int
 ) -> tuple[str, int]:
     """The first problem of a pair that has one, and its side: 0 or 1."""

@@ -124,11 +124,19 @@ class Subwords:
         A piece of part of a character's bytes covers the whole character; one that is nothing but the blank put
         before the text covers none.
         """
-        encoding = self._tokenizer.encode(_checked(text), add_special_tokens=False)
-        spans = [Span(*offsets) for offsets in encoding.offsets]
-        if encoding.tokens and encoding.tokens[0] == _BLANK:
-            spans[0] = Span(0, 0)
-        return Encoded(encoding.ids, spans)
+        return self.encode_batch_with_spans([text])[0]
+
+    def encode_batch_with_spans(self, texts: Sequence[str]) -> list[Encoded]:
+        """The same for many texts, on all cores."""
+        checked = [_checked(text) for text in texts]
+        found: list[Encoded] = []
+        for encoding in self._tokenizer.encode_batch(checked, add_special_tokens=False):
+            ids = encoding.ids
+            spans = list(map(Span._make, encoding.offsets))
+            if ids and ids[0] == self._blank:
+                spans[0] = Span(0, 0)
+            found.append(Encoded(ids, spans))
+        return found
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of pieces. Special ids are left out; bytes that are no UTF-8 become U+FFFD."""
@@ -180,6 +188,10 @@ class Subwords:
     @cached_property
     def _size(self) -> int:
         return self._tokenizer.get_vocab_size()
+
+    @cached_property
+    def _blank(self) -> int | None:
+        return self._tokenizer.token_to_id(_BLANK)
 
     @cached_property
     def _names(self) -> list[str]:

@@ -7,6 +7,9 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 _MARK: Final = "\u0300"
 _JOINERS: Final = "\u200c\u200d"  # zero-width, inside words of Persian and of the scripts of India
 _WORD: Final = re.compile(r"\w[\w\u0300]*(?:['\u2019\-.]\w[\w\u0300]*)*|[^\w\s]\u0300*")
@@ -69,3 +72,26 @@ def pieces_of_words(pieces: Sequence[Span], words: Sequence[Span]) -> list[list[
                 break  # the usual case: a piece of one word
             index += 1
     return found
+
+
+def words_of_pieces(pieces: Sequence[Sequence[Span]], words: Sequence[Sequence[Span]]) -> NDArray[np.int64]:
+    """For each piece of many sentences, one after the other, the word in which it ends; -1 if that is none.
+
+    Where no piece reaches across words, as with our subwords, this is :func:`pieces_of_words` the other way round,
+    without a loop over pieces.
+    """
+    ends = np.array([end for sentence in pieces for _, end in sentence], np.int64)
+    starts = np.array([start for sentence in pieces for start, _ in sentence], np.int64)
+    spans = np.array([span for sentence in words for span in sentence], np.int64).reshape(-1, 2)
+    # Sentences are put far apart on one line, so that a single search finds the words of all.
+    far = 2 + max(int(ends.max(initial=0)), int(spans.max(initial=0)))
+    piece_sentence = np.repeat(np.arange(len(pieces)), [len(sentence) for sentence in pieces])
+    word_counts = np.array([len(sentence) for sentence in words], np.int64)
+    word_sentence = np.repeat(np.arange(len(words)), word_counts)
+    last = ends - 1 + piece_sentence * far
+    found = np.searchsorted(spans[:, 0] + word_sentence * far, last, side="right") - 1
+    inside = (found >= 0) & (starts < ends)
+    if len(spans):
+        inside &= last < (spans[:, 1] + word_sentence * far)[found]
+    first_word = np.concatenate([[0], np.cumsum(word_counts)])[:-1]
+    return np.where(inside, found - (first_word[piece_sentence] if len(words) else 0), -1)

@@ -104,6 +104,49 @@ class BatchSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError(f"subword_dropout: expected a probability below 1, got {self.subword_dropout}")
 
 
+class SpoilingSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Pairs that are spoiled on purpose, for scorers: heads learn to attend to nothing where nothing fits.
+
+    Of each batch a ``share`` of the targets is spoiled in one of these ways: ``shuffle``, the target of another pair;
+    ``span``, a span of words of another target in the place of as many. Spoiled words are predicted only if they are
+    ``learned``; rows of cross-attention that see them get ``null_loss`` times a loss that is 0 where all weights are.
+    All of it begins when a share ``begin`` of the budget is spent: a model that is told to attend to nothing before it
+    has learned to attend never will.
+    """
+
+    share: float = 0.0
+    kinds: tuple[Literal["shuffle", "span"], ...] = ("shuffle", "span")
+    learned: bool = False
+    null_loss: float = 0.0
+    begin: float = 0.4
+
+    def __post_init__(self) -> None:
+        for name in ("share", "begin"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected 0 or more and less than 1, got {getattr(self, name)}")
+        if not self.null_loss >= 0:
+            raise ValueError(f"null_loss: expected 0 or more, got {self.null_loss}")
+        if not self.kinds:
+            raise ValueError("kinds: expected shuffle, span or both, got none; set share to 0 to spoil nothing")
+        if self.share > 0 and not self.learned and self.null_loss == 0:
+            raise ValueError(
+                "share: expected learned: true or a null_loss above 0 as well, or nothing is learned from it"
+            )
+
+
+class SparsitySection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A wanted share of zeros among the weights of cross-attention; ``weight`` times the squared distance is a loss."""
+
+    target: float | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.target is not None and not 0 <= self.target <= 1:
+            raise ValueError(f"target: expected a rate from 0 to 1, or null, got {self.target}")
+        if not self.weight >= 0:
+            raise ValueError(f"weight: expected 0 or more, got {self.weight}")
+
+
 class OptimizerSection(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Adam."""
 
@@ -225,6 +268,8 @@ class TrainConfig(_Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     batch: BatchSection = msgspec.field(default_factory=BatchSection)
     optimizer: OptimizerSection = msgspec.field(default_factory=OptimizerSection)
     rate: RateConfig = msgspec.field(default_factory=RateConfig)
+    spoiling: SpoilingSection = msgspec.field(default_factory=SpoilingSection)
+    sparsity: SparsitySection = msgspec.field(default_factory=SparsitySection)
     budget: BudgetSection
     validation: ValidationSection = msgspec.field(default_factory=ValidationSection)
     checkpoints: CheckpointSection = msgspec.field(default_factory=CheckpointSection)

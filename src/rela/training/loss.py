@@ -14,8 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from rela.attention.penalty import SparsityPenalty
 from rela.model.transformer import Transformer
 from rela.text.vocabulary import PAD
+from rela.training.spoiling import NullLoss
 
 _CHUNK_NUMBERS: Final = 2**21
 """Scores in a chunk: 8 MiB, which stay in the cache of most machines."""
@@ -26,6 +28,15 @@ class Loss(NamedTuple):
 
     smoothed: Tensor
     plain: Tensor
+
+
+class TrainingLoss(NamedTuple):
+    """What an update is made of: the loss of words, and what else a model is to learn, if anything."""
+
+    smoothed: Tensor
+    plain: Tensor
+    null: Tensor | None
+    sparsity: Tensor | None
 
 
 def token_loss(hidden: Tensor, projection: Tensor, targets: Tensor, smoothing: float) -> Loss:
@@ -92,10 +103,28 @@ def naive_token_loss(hidden: Tensor, projection: Tensor, targets: Tensor, smooth
 class Criterion(nn.Module):
     """Model and loss in one module, so that several processes share its gradients."""
 
-    def __init__(self, model: Transformer, smoothing: float) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        smoothing: float,
+        null_loss: NullLoss | None = None,
+        sparsity: SparsityPenalty | None = None,
+    ) -> None:
         super().__init__()
         self.model = model
         self.smoothing = smoothing
+        self.null_loss = null_loss
+        self.sparsity = sparsity
 
-    def forward(self, source: Tensor, target_in: Tensor, target_out: Tensor) -> Loss:
-        return token_loss(self.model(source, target_in), self.model.projection, target_out, self.smoothing)
+    def forward(
+        self, source: Tensor, target_in: Tensor, target_out: Tensor, null_rows: Tensor | None = None
+    ) -> TrainingLoss:
+        """The loss of words; that of ``null_rows`` ``[B, T]``, which should attend to nothing; that of sparsity."""
+        if self.null_loss is not None:
+            self.null_loss.rows = null_rows
+        found = token_loss(self.model(source, target_in), self.model.projection, target_out, self.smoothing)
+        return TrainingLoss(
+            *found,
+            None if self.null_loss is None else self.null_loss(),
+            None if self.sparsity is None else self.sparsity(),
+        )

@@ -18,7 +18,7 @@ from rela.training.trainer import Reporter, Trainer
 from rela.training.world import World
 
 CONFIG_FILE: Final = "config.yaml"
-_FIXED: Final = ("split", "seed", "model", "batch", "optimizer", "rate")
+_FIXED: Final = ("split", "seed", "model", "batch", "optimizer", "rate", "spoiling", "sparsity")
 
 
 def start(config: TrainConfig, run: Path, world: World, reporter: Reporter) -> Trainer:

@@ -11,16 +11,17 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from rela._lock import FolderLock
 from rela._warn import warn
 from rela.alignment.choice import save_choice
 from rela.alignment.choosing import choose
+from rela.attention.penalty import SparsityPenalty
 from rela.model.directory import CHECKPOINTS_FOLDER, MODEL_FOLDER, Languages, load_model
 from rela.model.transformer import Transformer
-from rela.text.batches import Batch, BatchOptions, BatchStream, Position
+from rela.text.batches import BatchOptions, BatchStream, Position
 from rela.text.store import Store
 from rela.training import allocator
 from rela.training.averaging import average_run
@@ -36,9 +37,10 @@ from rela.training.checkpoints import (
 from rela.training.config import TrainConfig
 from rela.training.divergence import DivergedError, DivergenceWatch, guessing_loss
 from rela.training.journal import Journal, Status, board_class
-from rela.training.loss import Criterion
+from rela.training.loss import Criterion, TrainingLoss
 from rela.training.schedule import learning_rate
 from rela.training.signals import InterruptedRunError, StopRequest
+from rela.training.spoiling import NullLoss, Spoiled, spoil
 from rela.training.validation import BestSoFar, Validator
 from rela.training.world import World
 
@@ -113,7 +115,7 @@ class Trainer:
             batch.max_pieces,
             self.languages.target,
         )
-        criterion = Criterion(self.model, smoothing)
+        criterion = Criterion(self.model, smoothing, *self._more_losses())
         self.criterion: nn.Module = criterion if world.size == 1 else _shared(criterion)
 
     def _build_model(self) -> Transformer:
@@ -121,6 +123,13 @@ class Trainer:
         source, target = self.tokenizers
         config = self.config.model.resolve(source.size, target.size, self.tokenizers.joint)
         return Transformer(config).to(self.world.device)
+
+    def _more_losses(self) -> tuple[NullLoss | None, SparsityPenalty | None]:
+        """Those that watch the cross-attention, where they are asked for."""
+        spoiling, sparsity = self.config.spoiling, self.config.sparsity
+        cross = self.model.attentions()["cross"]
+        null = NullLoss(cross) if spoiling.share > 0 and spoiling.null_loss > 0 else None
+        return null, None if sparsity.target is None else SparsityPenalty(nn.ModuleList(cross), sparsity.target)
 
     # ------------------------------------------------------------------ the loop
 
@@ -175,7 +184,7 @@ class Trainer:
         config = self.config
         started = time.monotonic()
         batches = self._collect()
-        total = sum(batch.num_tokens for batch in batches)
+        total = sum(batch.batch.num_tokens for batch in batches)
         mine = batches[self.world.rank :: self.world.size]
         torch.manual_seed(_mix(config.seed, self.step, self.world.rank))
         self.optimizer.zero_grad(set_to_none=True)
@@ -183,9 +192,9 @@ class Trainer:
         for place, batch in enumerate(mine or batches[:1]):
             weight = self.world.size / total if mine else 0.0  # one who has no batch takes part with nothing
             with self._sync(last=place + 1 == max(1, len(mine))):
-                source, target_in, target_out = self.world.to_device(*(torch.from_numpy(ids) for ids in batch[:3]))
-                loss = self.criterion(source, target_in, target_out)
-                (loss.smoothed * weight).backward()
+                arrays = (*batch.batch[:3], batch.rows)
+                loss = self.criterion(*self.world.to_device(*(torch.from_numpy(array) for array in arrays)))
+                (self._whole(loss, batch.batch.num_tokens) * weight).backward()
             if mine:
                 smoothed, plain = smoothed + float(loss.smoothed.detach()), plain + float(loss.plain)
         smoothed, plain = (value / total for value in self.world.sum(smoothed, plain))
@@ -201,7 +210,7 @@ class Trainer:
             self.optimizer.step()
         self.step += 1
         self.tokens += total
-        self.pairs += sum(len(batch.indices) for batch in batches)
+        self.pairs += sum(len(batch.batch.indices) for batch in batches)
         speed = total / (time.monotonic() - started)
         self.reporter.updated(self.step, self.spent(), smoothed, speed)
         if journal is not None and (self.step % config.log.every == 0 or self.step == 1 or self.watch.skipped):
@@ -209,16 +218,28 @@ class Trainer:
             counts = {"tokens": self.tokens, "epoch": self.stream.position.epoch, "skipped": self.watch.skipped}
             journal.write("train", self.step, **values, **counts, tokens_per_second=round(speed, 1))
 
-    def _collect(self) -> list[Batch]:
+    def _whole(self, loss: TrainingLoss, num_tokens: int) -> Tensor:
+        """All losses of a batch in one, as sums over its target tokens."""
+        whole = loss.smoothed
+        if loss.null is not None:
+            whole = whole + self.config.spoiling.null_loss * loss.null
+        if loss.sparsity is not None:
+            whole = whole + self.config.sparsity.weight * num_tokens * loss.sparsity
+        return whole
+
+    def _collect(self) -> list[Spoiled]:
         """The batches of one update, the same list in every process."""
-        wanted = self.config.batch.update_tokens
-        batches: list[Batch] = []
+        wanted, spoiling = self.config.batch.update_tokens, self.config.spoiling
+        spoils = spoiling.share > 0 and self.spent() >= spoiling.begin
+        batches: list[Spoiled] = []
         total = 0
         while True:
-            batch = next(self.stream)
-            batches.append(batch)
-            total += batch.num_tokens
-            if total + batch.num_tokens / 2 >= wanted:  # another one would lead further away
+            found = Spoiled.none(next(self.stream))
+            if spoils:
+                found = spoil(found.batch, spoiling, self.config.seed, self.step, len(batches))
+            batches.append(found)
+            total += found.batch.num_tokens
+            if total + found.batch.num_tokens / 2 >= wanted and total > 0:  # another one would lead further away
                 return batches
 
     def _sync(self, *, last: bool) -> AbstractContextManager[object]:

@@ -1,0 +1,194 @@
+"""What `rela filter` does: train a scorer if asked to, score, split, write the summary and the report."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from rela._files import ending_of, write_text
+from rela.cli._output import STDOUT, write_json
+from rela.cli._pairs_input import pair_source
+from rela.cli._scoring import progress_console, row_progress, score_options, tell_speed
+from rela.cli._usage import refuse_unused, told_when_stopped, wrong_use
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rela.filtering.corpus import ScoredCorpus
+    from rela.filtering.splitting import Rule, Split
+
+_THRESHOLD: Final = 0.5
+_RULE_OPTIONS: Final = ("--keep", "--threshold", "--top", "--by")
+_FORWARD: Final = 3.0  # scoring is about so many times as fast as training
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterJob:
+    """The options of one call."""
+
+    pairs: str | None
+    src: str | None
+    tgt: str | None
+    model: Path | None
+    train: bool
+    out: Path | None
+    keep: float | None
+    threshold: float | None
+    top: int | None
+    by: str
+    budget: float
+    tokens: int | None
+    attention: str
+    languages: str | None
+    seed: int
+    form: str | None
+    columns: str | None
+    keys: str | None
+    header: bool
+    calibrate_on: str | None
+    workers: int | None
+    max_pieces: int
+    device: str
+    json_to: str | None
+    spans: bool = False
+
+
+def run_filter(context: typer.Context, job: FilterJob) -> None:
+    """Filter, and say what was found."""
+    from rela.filtering.corpus import score_corpus
+    from rela.filtering.splitting import split_corpus
+    from rela.filtering.summary import summarise
+    from rela.report.sieve import write_sieve_page
+
+    rule = _rule(job)
+    _check(context, job)
+    first = job.pairs or job.src
+    assert first is not None
+    out = job.out or Path(f"{first}.sieve")
+    console = progress_console()
+    with told_when_stopped(lambda: "the same command goes on from here"):
+        out.mkdir(parents=True, exist_ok=True)
+        if job.train:
+            job = replace(job, model=_train(job, out, console))
+        options = score_options(job)
+        with row_progress(console) as progress:
+            scored = score_corpus(options, out / "scores", progress)
+            try:
+                split = split_corpus(scored, rule, out)
+                summary = summarise(scored, rule, split, _command(job))
+            finally:
+                scored.kept.close()
+        write_text(out / "summary.json", json.dumps(summary, ensure_ascii=False, allow_nan=False) + "\n")
+        page = write_sieve_page(summary, out / "report.html")
+    tell_speed(console, scored)
+    _tell(console, scored, rule, split, page)
+    if job.json_to is not None:
+        write_json({key: value for key, value in summary.items() if key not in ("examples", "quantiles")}, job.json_to)
+
+
+def _rule(job: FilterJob) -> Rule:
+    from rela.filtering.splitting import Rule
+
+    threshold = job.threshold
+    if job.keep is None and job.top is None and threshold is None:
+        if job.by != "quality":
+            raise typer.BadParameter("--by: expected --keep, --threshold or --top as well")
+        threshold = _THRESHOLD
+    with wrong_use():
+        return Rule(by=job.by, keep=job.keep, threshold=threshold, top=job.top)
+
+
+def _check(context: typer.Context, job: FilterJob) -> None:
+    if (job.model is None) != job.train:
+        raise typer.BadParameter("expected --model MODEL, or --train to make one of the pairs, and not both")
+    if STDOUT in (job.pairs, job.src, job.tgt) or (job.pairs is None and job.src is None):
+        raise typer.BadParameter("expected a file, which is read more than once; write standard input to one first")
+    if not job.train:
+        refuse_unused(context, "--model", "budget", "tokens", "attention", "languages", "seed")
+    elif job.tokens is not None:
+        refuse_unused(context, "--tokens", "budget")
+
+
+def _languages(job: FilterJob) -> tuple[str, str]:
+    if job.languages is not None:
+        names = job.languages.split(",")
+        if len(names) != 2 or not all(names) or names[0] == names[1]:
+            raise typer.BadParameter(f"--languages: expected two, such as en,de, got {job.languages!r}")
+        return names[0], names[1]
+    if job.src is not None and job.tgt is not None:
+        named = ending_of(job.src), ending_of(job.tgt)
+        if all(named) and named[0] != named[1]:
+            return named
+    if job.keys is not None:
+        first, second = (key.rpartition(".")[2] for key in job.keys.split(",", 1))
+        return first, second
+    return "source", "target"
+
+
+def _train(job: FilterJob, out: Path, console: Console) -> Path:
+    from rela.attention.spec import resolve
+    from rela.cli._progress import TrainingProgress
+    from rela.experiments.sieve import plan_training, prepare_crawl, scorer_config, train_scorer
+    from rela.text.store import Store
+    from rela.training.runs import CONFIG_FILE
+
+    with wrong_use("--attention"):
+        resolve(job.attention)
+    languages = _languages(job)
+    source = pair_source(job.pairs, job.src, job.tgt, job.form, job.columns, job.keys, languages)
+    store = prepare_crawl(source, languages, out, console.print, header=job.header)
+    run = out / "training"
+    tokens = job.tokens
+    if not (run / CONFIG_FILE).exists():
+        plan = plan_training(store, job.budget, job.attention, job.seed)
+        tokens = tokens or plan.tokens
+        pieces = sum(len(Store.open(store).split(split).target.tokens) for split in ("train", "dev"))
+        minutes = tokens / plan.tokens_per_second / 60, pieces / plan.tokens_per_second / _FORWARD / 60
+        console.print(
+            f"plan: training on {tokens:,} target tokens, about {minutes[0]:.0f} min; then scoring, about "
+            f"{max(1.0, minutes[1]):.0f} min"
+        )
+    config = scorer_config(store, tokens or 1, job.attention, job.seed)
+    with TrainingProgress(console) as progress:
+        return train_scorer(config, run, progress)
+
+
+def _command(job: FilterJob) -> str:
+    """The command without its rule, for the page to show with another."""
+    parts = ["rela", "filter", *([job.pairs] if job.pairs is not None else [])]
+    named: dict[str, Any] = {
+        "--src": job.src,
+        "--tgt": job.tgt,
+        "--out": job.out,
+        "--format": job.form,
+        "--columns": job.columns,
+        "--keys": job.keys,
+        "--calibrate-on": job.calibrate_on,
+    }
+    if job.train:
+        parts.append("--train")
+        named |= {"--tokens": job.tokens, "--languages": job.languages}
+    else:
+        named["--model"] = job.model
+    for name, value in named.items():
+        if value is not None:
+            parts += [name, str(value)]
+    return shlex.join([*parts, *(["--header"] if job.header else [])])
+
+
+def _tell(console: Console, scored: ScoredCorpus, rule: Rule, split: Split, page: Path) -> None:
+    share = scored.calibration.quality.share
+    console.print(
+        f"input {split.num_rows:,} = kept {split.num_kept:,} + rejected {split.num_rejected:,} + malformed "
+        f"{split.num_malformed:,}"
+    )
+    limit = "" if split.limit is None else f" (the last one kept has {rule.by} {split.limit:.4g})"
+    console.print(f"about {share:.0%} of the sample look good{limit}")
+    for kind, paths in split.files.items():
+        console.print(f"{kind}: {' '.join(paths)}")
+    console.print(f"look at the scores, and choose another threshold: open {page} in a browser")

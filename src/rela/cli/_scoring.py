@@ -1,0 +1,338 @@
+"""What `rela score` does: read, calibrate, score, write; and what it shares with `rela filter`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rela._files import ending_of, naming
+from rela._streams import STANDARD_OUTPUT
+from rela.cli._output import STDOUT
+from rela.cli._pairs_input import pair_source, shard_sources
+from rela.cli._usage import told_when_stopped, wrong_use
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rela.filtering.calibration import Calibration
+    from rela.filtering.corpus import Progress, ScoreOptions
+    from rela.filtering.scorer import Scorer, WindowScores
+    from rela.filtering.shards import PartForm, Shard
+    from rela.text.readers import PairSource
+    from rela.text.rows import RowWindow
+
+_TABLE = ".parquet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreJob:
+    """The options of one call."""
+
+    model: Path
+    pairs: str | None
+    src: str | None
+    tgt: str | None
+    output: Path | None
+    form: str | None
+    columns: str | None
+    keys: str | None
+    header: bool
+    spans: bool
+    calibrate_on: str | None
+    save_calibration: Path | None
+    workers: int | None
+    max_pieces: int
+    device: str
+    as_json: bool
+
+
+def run_score(job: ScoreJob) -> None:
+    """Score, and write."""
+    from rela.filtering.corpus import score_corpus, score_stream
+
+    options = score_options(job)
+    table = job.output is not None and job.output.name.endswith(_TABLE)
+    console = progress_console()
+    with row_progress(console) as progress:
+        if STDOUT in options.source.paths:
+            found = score_stream(options, progress)
+            _write(job, options, found, table=table)
+            return
+        if job.output is not None and (not job.output.exists() or job.output.is_file()):
+            folder = job.output.with_name(f"{job.output.name}.partial")
+        else:
+            folder = None
+        with scratch(folder) as place:
+            scored = score_corpus(options, place, progress)
+            try:
+                if job.save_calibration is not None:
+                    scored.calibration.save(job.save_calibration)
+                _write(job, options, scored.windows(), table=table)
+            finally:
+                scored.kept.close()
+    tell_speed(console, scored)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayJob:
+    """The options of one call with --engine ray."""
+
+    model: Path
+    inputs: Sequence[str]
+    out: str
+    parts: str | None
+    form: str | None
+    columns: str | None
+    keys: str | None
+    header: bool
+    spans: bool
+    calibrate_on: str | None
+    save_calibration: Path | None
+    workers: int | None
+    max_pieces: int
+    address: str | None
+
+
+def run_on_ray(job: RayJob) -> None:
+    """Score shards into a folder of parts."""
+    from rela.filtering.ray_engine import RayOptions, import_ray, score_with_ray
+
+    import_ray()  # before anything is read
+    form = part_form(job.parts)
+    shards = _shards(job)
+    calibration = _calibration_of_shards(job, shards)
+    if job.save_calibration is not None:
+        calibration.save(job.save_calibration)
+    options = RayOptions(
+        model=job.model,
+        shards=shards,
+        output=job.out,
+        calibration=calibration,
+        form=form,
+        header=job.header,
+        spans=job.spans,
+        max_pieces=job.max_pieces,
+        workers=job.workers,
+        address=job.address,
+    )
+    console = progress_console()
+    with (
+        told_when_stopped(lambda: f"{job.out} has the parts that were made, and the same command goes on from there"),
+        row_progress(console) as progress,
+    ):
+        result = score_with_ray(options, progress)
+    malformed = ", ".join(f"{name} {count:,}" for name, count in sorted(result.counts.problems.items()))
+    console.print(
+        f"{job.out}: shards {result.num_shards:,}, parts {result.counts.parts:,}, rows {result.counts.rows:,}, all "
+        "read back and counted" + (f"; malformed: {malformed}" if malformed else "")
+    )
+    if result.new_rows:
+        console.print(f"{result.new_rows:,} pairs scored in {result.seconds:,.1f} s: {result.per_second:,.0f} pairs/s")
+
+
+def _shards(job: RayJob) -> list[Shard]:
+    from rela.filtering.shards import Shard, find_files
+    from rela.model.directory import find_model_folder, read_languages
+
+    languages = read_languages(find_model_folder(job.model))
+    files = find_files(job.inputs, job.out)
+    sources = shard_sources(
+        [file.url for file in files], job.form, job.columns, job.keys, (languages.source, languages.target)
+    )
+    if job.header and not any(source.kind == "tsv" for source in sources):
+        raise typer.BadParameter("--header: expected TSV; other formats have none")
+    return [Shard(file.name, file.size, source) for file, source in zip(files, sources, strict=True)]
+
+
+def _calibration_of_shards(job: RayJob, shards: list[Shard]) -> Calibration:
+    """As for one file, but the input is looked at in the first windows of its shards alone."""
+    from dataclasses import replace
+
+    from rela.filtering.corpus import ScoreOptions, calibration_for
+    from rela.filtering.scorer import Scorer
+    from rela.filtering.shards import sample_shards
+
+    options = ScoreOptions(model=job.model, source=shards[0].source, max_pieces=job.max_pieces)
+    options = _with_calibration(options, job.calibrate_on)
+    scorer = replace(Scorer.load(job.model), max_pieces=job.max_pieces)
+    return calibration_for(scorer, options, sample_shards(shards, header=job.header, seed=options.seed).sample)
+
+
+def part_form(text: str | None) -> PartForm | None:
+    """Of the option --parts."""
+    from rela.filtering.shards import FORMATS
+
+    for form in FORMATS:
+        if text == form:
+            return form
+    if text is not None:
+        raise typer.BadParameter(f"--parts: expected {', '.join(FORMATS)}, got {text!r}")
+    return None
+
+
+def score_options(job: Any) -> ScoreOptions:
+    """For the library, from the options of a command."""
+    from rela._device import checked_device
+    from rela.filtering.corpus import ScoreOptions
+    from rela.model.directory import find_model_folder, read_languages
+
+    with wrong_use():
+        checked_device(job.device)
+    languages = read_languages(find_model_folder(job.model))
+    source = pair_source(
+        job.pairs, job.src, job.tgt, job.form, job.columns, job.keys, (languages.source, languages.target)
+    )
+    if job.header and source.kind != "tsv":
+        raise typer.BadParameter("--header: expected TSV; other formats have none")
+    for path in source.paths:
+        if path != STDOUT and not Path(path).is_file() and not Path(path).is_fifo():
+            raise FileNotFoundError(f"{path}: expected a file of pairs, there is none")
+    workers = job.workers or (1 if job.device != "cpu" else os.cpu_count() or 1)
+    options = ScoreOptions(
+        model=job.model,
+        source=source,
+        header=job.header,
+        spans=job.spans,
+        max_pieces=job.max_pieces,
+        workers=workers,
+        device=job.device,
+    )
+    return _with_calibration(options, job.calibrate_on)
+
+
+def _with_calibration(options: ScoreOptions, wanted: str | None) -> ScoreOptions:
+    from dataclasses import replace
+
+    from rela.filtering.calibration import Calibration
+    from rela.filtering.pool import one_thread
+    from rela.filtering.scorer import Scorer
+    from rela.filtering.survey import look_through
+    from rela.text.rows import read_windows
+
+    if wanted in (None, "input", "model"):
+        return replace(options, calibrate_on=wanted)
+    if wanted.endswith(".json"):
+        return replace(options, calibrate_on=Calibration.load(Path(wanted)))
+    source = pair_source(wanted, None, None, None, None, None, None)
+    sample = look_through(read_windows(source)).sample
+    with one_thread(), wrong_use("--calibrate-on"):
+        scorer: Scorer = Scorer.load(options.model, options.device).calibrated(sample)
+    return replace(options, calibrate_on=scorer.calibration)
+
+
+@contextmanager
+def scratch(folder: Path | None) -> Generator[Path]:
+    """Where scores are kept until the output is whole: beside it, or for standard output in a folder that goes away."""
+    import tempfile
+
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="rela-score-") as temporary:
+            yield Path(temporary)
+        return
+
+    def how() -> str:
+        return f"{folder} has what was scored, and the same command goes on from there"
+
+    with told_when_stopped(how):
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(
+    job: ScoreJob, options: ScoreOptions, rows: Iterable[tuple[RowWindow, WindowScores]], *, table: bool
+) -> None:
+    from rela.filtering.writing import as_table, new_binary, new_table
+
+    if table:
+        assert job.output is not None
+        with new_table(job.output) as write:
+            for window, scores in rows:
+                write(as_table(window, scores))
+        return
+    render = _renderer(job, options.source)
+    if job.output is not None and not (job.output.exists() and not job.output.is_file()):
+        with new_binary(job.output) as write:
+            _write_lines(write, rows, render, _header(job, options.source))
+        return
+    if job.output is not None:  # a device or a pipe
+        with job.output.open("wb") as file:
+            _write_lines(file.write, rows, render, _header(job, options.source))
+        return
+    stream = sys.stdout.buffer
+    with naming(STANDARD_OUTPUT):
+        _write_lines(stream.write, rows, render, _header(job, options.source), flush=stream.flush)
+
+
+def _write_lines(
+    write: Callable[[bytes], object],
+    rows: Iterable[tuple[RowWindow, WindowScores]],
+    render: Callable[[RowWindow, WindowScores], bytes],
+    header: bytes,
+    flush: Callable[[], object] = lambda: None,
+) -> None:
+    write(header)
+    for window, scores in rows:
+        write(render(window, scores))
+        flush()
+
+
+def _renderer(job: ScoreJob, source: PairSource) -> Callable[[RowWindow, WindowScores], bytes]:
+    from rela.filtering.writing import as_jsonl, as_tsv
+
+    jsonl = job.as_json or (
+        ending_of(job.output) == "jsonl" if job.output is not None else source.kind in ("jsonl", "parquet")
+    )
+    if not jsonl and source.kind in ("jsonl", "parquet"):
+        raise typer.BadParameter(
+            f"--output: expected a name that ends in .jsonl or .parquet for {source.kind} input, got {job.output}"
+        )
+    return (lambda window, scores: as_jsonl(window, scores, source)) if jsonl else as_tsv
+
+
+def _header(job: ScoreJob, source: PairSource) -> bytes:
+    from rela.filtering.writing import columns_of
+    from rela.text.rows import read_header
+
+    if not job.header or job.as_json:
+        return b""
+    if source.path == STDOUT:
+        raise typer.BadParameter("--header: expected a file, got a pipe; write it to a file first")
+    return b"\t".join([read_header(source), *(name.encode() for name in columns_of(spans=job.spans))]) + b"\n"
+
+
+def progress_console() -> Console:
+    """Progress goes to standard error: standard output may have the rows."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+@contextmanager
+def row_progress(console: Console) -> Generator[Progress]:
+    """Shows what is done, how fast, and when it will be over."""
+    from rela.cli._progress import CountProgress
+
+    with CountProgress(console, "pairs", speed=True) as progress:
+        yield progress.reach
+
+
+def tell_speed(console: Console, scored: Any) -> None:
+    """What was done, and how fast."""
+    from rela.filtering.corpus import say_problems
+
+    say_problems(scored.survey)
+    speed = scored.speed
+    share = "" if speed.share is None else f", {speed.share:.0%} of the speed of bare forced decoding"
+    if speed.rows:
+        console.print(
+            f"{speed.rows:,} pairs scored in {speed.seconds:,.1f} s: {speed.per_second:,.0f} pairs/s with "
+            f"{scored.options.workers} worker{'s' if scored.options.workers > 1 else ''}{share}"
+        )

@@ -1,0 +1,62 @@
+"""`rela noise`: good pairs in, a crawl with known noise out."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rela._files import new_file
+from rela.cli._output import JsonOption, check_destination, check_not_input, console_for, write_json
+
+
+def noise(
+    source: Annotated[Path, typer.Option("--src", metavar="FILE", help="Good pairs: source sentences, one a line.")],
+    target: Annotated[Path, typer.Option("--tgt", metavar="FILE", help="Their translations, as many lines.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The pairs as TSV, some of them spoiled.")],
+    labels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="For each line how it was spoiled, or good.")
+    ] = None,
+    share: Annotated[float, typer.Option(min=0, max=1, help="How many are spoiled.")] = 0.3,
+    kinds: Annotated[str | None, typer.Option(metavar="A,B", help="Kinds of noise. Default: all.")] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Of the target: en, de, fr or cs have words for numbers that can be changed.")
+    ] = None,
+    foreign: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Sentences of a third language, for the wrong language. Default: --src."),
+    ] = None,
+    count: Annotated[int | None, typer.Option(min=2, help="Only so many pairs, the first.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides which pairs are spoiled, and how.")] = 1,
+    json_to: JsonOption = None,
+) -> None:
+    """Spoil a share of good pairs on purpose, to see what a filter finds.
+
+    Kinds: shuffled, wrong-language, insertion, appended, omission, word-salad, copied, number, misordered, misspelling.
+    The same seed gives the same noise.
+    """
+    from rela.bench.texts import read_text_pairs
+    from rela.filtering.noises import NOISES, Material, mix_noise
+
+    files = {"--src": [source], "--tgt": [target], "--foreign": [] if foreign is None else [foreign]}
+    for option, path in (("--output", output), ("--labels", labels), ("--json", json_to)):
+        check_not_input(path, option, files)
+        check_destination(None if path is None else str(path))
+    chosen = list(NOISES) if kinds is None else [kind.strip() for kind in kinds.split(",")]
+    if unknown := [kind for kind in chosen if kind not in NOISES]:
+        raise typer.BadParameter(f"--kinds: expected some of {', '.join(NOISES)}, got {unknown[0]!r}")
+    pairs = read_text_pairs(source, target, count or 2**62)
+    lines = None if foreign is None else foreign.read_text(encoding="utf-8").splitlines()
+    mixed, how = mix_noise(Material(pairs, language, lines), share, chosen, seed)
+    with new_file(output) as file:
+        file.writelines(f"{left}\t{right}\n" for left, right in mixed)
+    if labels is not None:
+        with new_file(labels) as file:
+            file.writelines(f"{kind or 'good'}\n" for kind in how)
+    counts = Counter(kind or "good" for kind in how)
+    console = console_for(json_to)
+    console.print(f"{len(mixed):,} pairs, {len(mixed) - counts['good']:,} of them spoiled: {output}")
+    for kind in chosen:
+        console.print(f"  {kind}: {counts[kind]:,}")
+    if json_to is not None:
+        write_json({"pairs": len(mixed), "counts": dict(counts), "seed": seed, "share": share}, json_to)

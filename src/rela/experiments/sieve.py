@@ -1,0 +1,161 @@
+"""A scorer out of the crawl that it is to clean: the pairs are prepared, and a small model is trained on them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import torch
+
+from rela._files import new_folder
+from rela.filtering.remembering import PAIRS, remember_quality
+from rela.model.directory import MODEL_FOLDER
+from rela.text.batches import BatchOptions, BatchStream
+from rela.text.prepare import PrepareOptions, prepare
+from rela.text.readers import PairSource
+from rela.text.rows import read_windows
+from rela.text.store import Store
+from rela.training import runs
+from rela.training.config import TrainConfig, to_config
+from rela.training.journal import read_status
+from rela.training.loss import Criterion
+from rela.training.trainer import Reporter
+from rela.training.world import World
+
+FEWEST_PAIRS: Final = 500
+"""Of fewer pairs a model learns nothing that would tell good ones from bad ones."""
+
+_DEV_PAIRS: Final = 1000
+_DEV_SHARE: Final = 0.1
+_MERGES: Final = ((50_000, 4_000), (1_000_000, 8_000))  # up to so many pairs, so many merges
+_MOST_MERGES: Final = 16_000
+_TRIAL_BATCHES: Final = 8
+_EXTRA: Final = 0.05  # of the time goes to validation and checkpoints
+_FEWEST_TOKENS: Final = 20_000
+
+Say = Callable[[str], None]
+
+
+class Plan(NamedTuple):
+    """What is going to be done, and how long it will take."""
+
+    tokens: int
+    tokens_per_second: float
+    train_seconds: float
+
+
+def scorer_config(store: Path, tokens: int, attention: str = "rela-g", seed: int = 1) -> TrainConfig:
+    """The recipe that makes null attention tell most about pairs; docs/results.md has the comparison."""
+    pointwise = not attention.startswith(("softmax", "sparsemax", "entmax", "topk"))
+    spoiling = {"share": 0.25, "null_loss": 1.0, "begin": 0.4} if pointwise else {}
+    data: dict[str, Any] = {
+        "store": str(store),
+        "seed": seed,
+        "model": {
+            "size": "tiny",
+            "encoder_layers": 3,
+            "decoder_layers": 3,
+            "dropout": 0.1,
+            "attention_dropout": 0.1,
+            "attention": attention,
+        },
+        "batch": {"tokens": 1500, "update_tokens": 1500},
+        "rate": {"schedule": "linear", "warmup": 400, "peak": 1.5e-3},
+        "spoiling": spoiling,
+        "budget": {"tokens": tokens},
+        "validation": {"every": 500, "bleu": False},
+        "checkpoints": {"every": 200, "keep_last": 3, "average": 3},
+    }
+    return to_config(data, "the scorer")
+
+
+def prepare_crawl(
+    source: PairSource, languages: tuple[str, str], folder: Path, say: Say, *, header: bool = False
+) -> Path:
+    """The pairs of a crawl in a token store, every so many of them held out; returns the store."""
+    store = folder / "store"
+    if store.exists():
+        return store
+    corpus = folder / "corpus"
+    if not corpus.exists():
+        _copy_pairs(source, corpus, header)
+    count = int((corpus / "count").read_text(encoding="utf-8"))
+    if count < FEWEST_PAIRS:
+        raise ValueError(
+            f"{source.path}: expected at least {FEWEST_PAIRS} good pairs to train a scorer on, got {count}; give more, "
+            "or a model with --model"
+        )
+    merges = next((merges for most, merges in _MERGES if count <= most), _MOST_MERGES)
+    say(f"preparing {count:,} pairs with {merges:,} merges")
+    splits = {
+        split: [PairSource.files(corpus / f"{split}.source", corpus / f"{split}.target")] for split in ("train", "dev")
+    }
+    prepare(splits, languages, store, PrepareOptions(merges=merges))
+    return store
+
+
+def _copy_pairs(source: PairSource, corpus: Path, header: bool) -> None:
+    """All good pairs; some that are spread over the whole are held out for validation."""
+    counted = sum(len(window.pairs) for window in read_windows(source, header=header))
+    every = max(round(1 / _DEV_SHARE), counted // _DEV_PAIRS)
+    number = 0
+    with new_folder(corpus) as partial:
+        files = {
+            (split, side): (partial / f"{split}.{side}").open("w", encoding="utf-8", newline="\n")
+            for split in ("train", "dev")
+            for side in ("source", "target")
+        }
+        try:
+            for window in read_windows(source, header=header):
+                for pair in window.pairs:
+                    split = "dev" if number % every == every - 1 else "train"
+                    for side, text in zip(("source", "target"), pair, strict=True):
+                        files[split, side].write(text.rstrip("\r") + "\n")
+                    number += 1
+        finally:
+            for file in files.values():
+                file.close()
+        (partial / "count").write_text(f"{number}\n", encoding="utf-8")
+
+
+def plan_training(store: Path, minutes: float, attention: str, seed: int = 1) -> Plan:
+    """How many target tokens two, or however many, cores train on in so many minutes: a few updates tell."""
+    speed = _measure_speed(scorer_config(store, _FEWEST_TOKENS, attention, seed))
+    tokens = max(_FEWEST_TOKENS, int(speed * 60 * minutes * (1 - _EXTRA)))
+    return Plan(tokens, speed, tokens / speed / (1 - _EXTRA))
+
+
+def _measure_speed(config: TrainConfig) -> float:
+    """Target tokens a second."""
+    from rela.model.transformer import Transformer
+
+    opened = Store.open(config.store)
+    tokenizers = opened.tokenizers()
+    torch.manual_seed(config.seed)
+    sizes = config.model.resolve(tokenizers.source.size, tokenizers.target.size, tokenizers.joint)
+    criterion = Criterion(Transformer(sizes), config.optimizer.label_smoothing)
+    optimizer = torch.optim.AdamW(criterion.parameters(), lr=0.0, fused=True)
+    stream = BatchStream(opened.split("train"), BatchOptions(tokens=config.batch.tokens, seed=config.seed))
+    speeds: list[float] = []
+    for number in range(_TRIAL_BATCHES):
+        batch = next(stream)
+        began = time.perf_counter()
+        optimizer.zero_grad()
+        criterion(*(torch.from_numpy(ids) for ids in batch[:3])).smoothed.backward()
+        optimizer.step()
+        if number > 1:  # the first ones warm up
+            speeds.append(batch.num_tokens / (time.perf_counter() - began))
+    return sorted(speeds)[len(speeds) // 2]
+
+
+def train_scorer(config: TrainConfig, run: Path, reporter: Reporter) -> Path:
+    """Train, or go on with a training that was cut off; returns the model directory."""
+    if read_status(run) == "done":
+        return run / MODEL_FOLDER
+    begun = (run / runs.CONFIG_FILE).exists()
+    trainer = runs.resume(run, World(), reporter) if begun else runs.start(config, run, World(), reporter)
+    trainer.train()
+    remember_quality(run / MODEL_FOLDER, trainer.validator.texts(PAIRS))
+    return run / MODEL_FOLDER

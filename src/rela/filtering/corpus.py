@@ -1,0 +1,218 @@
+"""Scoring a whole corpus, of any size, in constant memory: looked through, calibrated, scored, kept on disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from rela._files import digest
+from rela._warn import warn
+from rela.filtering.calibration import Calibration
+from rela.filtering.encoding import EncodedWindow
+from rela.filtering.features import force_bare
+from rela.filtering.kept import KeptScores
+from rela.filtering.pool import PoolOptions, one_thread, scoring
+from rela.filtering.scorer import FEWEST_PAIRS, MAX_PIECES, Scorer, WindowScores
+from rela.filtering.survey import SAMPLE, Survey, look_through
+from rela.text.readers import MAX_CHARS, PairSource
+from rela.text.rows import WINDOW, RowWindow, read_windows
+
+Progress = Callable[[str, float, float | None], None]
+"""What is done, how many rows of it, and of how many, if that is known."""
+
+_STREAM_WINDOWS: Final = 2  # of a stream, whose first pairs must do for a calibration
+_TIMED_PAIRS: Final = 512
+
+
+class NoCalibrationError(ValueError):
+    """There are too few pairs to learn quality from, and none was learned before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions:
+    """How a corpus is scored.
+
+    ``calibrate_on`` says what quality is learned from: ``input``, the ``model``'s own validation pairs (kept in the
+    model directory), a ``Calibration``, or None: the input if it has enough pairs, else the model's.
+    """
+
+    model: Path
+    source: PairSource
+    header: bool = False
+    spans: bool = False
+    calibrate_on: Calibration | str | None = None
+    max_pieces: int = MAX_PIECES
+    max_chars: int = MAX_CHARS
+    workers: int = 1
+    device: str = "cpu"
+    seed: int = 1
+    window: int = WINDOW
+
+    def windows(self) -> Iterator[RowWindow]:
+        """The rows, from the first."""
+        return read_windows(self.source, header=self.header, max_chars=self.max_chars, size=self.window)
+
+    def pool(self, calibration: Calibration) -> PoolOptions:
+        """For the processes that score."""
+        return PoolOptions(
+            model=self.model,
+            calibration=calibration,
+            max_pieces=self.max_pieces,
+            spans=self.spans,
+            workers=self.workers,
+            device=self.device,
+        )
+
+
+class Speed(NamedTuple):
+    """Rows scored in so many seconds, and the share of the speed of bare forced decoding of the same batches."""
+
+    rows: int
+    seconds: float
+    share: float | None
+
+    @property
+    def per_second(self) -> float:
+        """Rows a second, of all processes together."""
+        return self.rows / self.seconds if self.seconds else 0.0
+
+
+@dataclass
+class ScoredCorpus:
+    """A corpus whose scores are on disk."""
+
+    options: ScoreOptions
+    survey: Survey
+    calibration: Calibration
+    kept: KeptScores
+    speed: Speed
+
+    def windows(self) -> Iterator[tuple[RowWindow, WindowScores]]:
+        """All rows with their scores, in order."""
+        for number, window in enumerate(self.options.windows()):
+            yield window, self.kept.load(number)
+
+
+def score_corpus(options: ScoreOptions, folder: Path, progress: Progress) -> ScoredCorpus:
+    """Score a corpus that lies in files. What was kept in the folder by a run before it is not scored again."""
+
+    def seen(what: str, total: float | None) -> Callable[[int], None]:
+        done = [0]
+
+        def advance(count: int) -> None:
+            done[0] += count
+            progress(what, done[0], total)
+
+        return advance
+
+    survey = look_through(options.windows(), seed=options.seed, seen=seen("reading", None))
+    scorer = replace(Scorer.load(options.model, options.device), max_pieces=options.max_pieces)
+    calibration = calibration_for(scorer, options, survey.sample)
+    kept = KeptScores(folder, _recipe(options, scorer, calibration))
+    try:
+        todo = [number for number in range(survey.num_windows) if not kept.has(number)]
+        share = _speed_share(replace(scorer, calibration=calibration), survey.sample) if todo else None
+        advance = seen("scoring", survey.num_rows)
+        advance(min(survey.num_rows, (survey.num_windows - len(todo)) * options.window))
+        began, rows = time.monotonic(), 0
+        with scoring(options.pool(calibration)) as score:
+            unscored = (window for window in options.windows() if not kept.has(window.first // options.window))
+            for window, scores in score(unscored):
+                kept.save(window.first // options.window, scores)
+                rows += len(window)
+                advance(len(window))
+        return ScoredCorpus(options, survey, calibration, kept, Speed(rows, time.monotonic() - began, share))
+    except BaseException:
+        kept.close()
+        raise
+
+
+def score_stream(options: ScoreOptions, progress: Progress) -> Iterator[tuple[RowWindow, WindowScores]]:
+    """Score rows as they come, from a stream that can be read once. Nothing is kept: it cannot be gone on with."""
+    windows = options.windows()
+    first = list(islice(windows, _STREAM_WINDOWS))
+    scorer = replace(Scorer.load(options.model, options.device), max_pieces=options.max_pieces)
+    sample = [pair for window in first for pair in window.pairs][:SAMPLE]
+    calibration = calibration_for(scorer, options, sample)
+    done = 0
+    with scoring(options.pool(calibration)) as score:
+        for window, scores in score(chain(first, windows)):
+            done += len(window)
+            progress("scoring", done, None)
+            yield window, scores
+
+
+def calibration_for(scorer: Scorer, options: ScoreOptions, sample: list[tuple[str, str]]) -> Calibration:
+    """By what quality is computed, as the options say."""
+    wanted = options.calibrate_on
+    if isinstance(wanted, Calibration):
+        checked = scorer.with_calibration(wanted).calibration
+        assert checked is not None
+        return checked
+    window = EncodedWindow.encode(scorer.tokenizers, sample)
+    usable = int((window.longest <= scorer.max_pieces).sum())
+    enough = usable >= (FEWEST_PAIRS if wanted == "input" or scorer.calibration is None else SAMPLE // 2)
+    if wanted != "model" and enough:
+        with one_thread():
+            found = scorer.calibrated(sample, seed=options.seed).calibration
+        assert found is not None
+        return found
+    if wanted != "input" and scorer.calibration is not None:
+        return scorer.calibration
+    raise NoCalibrationError(
+        f"quality: expected at least {FEWEST_PAIRS} pairs to learn from what a good pair is, got {usable}"
+        + ("" if wanted == "input" else f", and {options.model} has no calibration")
+        + "; calibrate on more pairs of the same kind with --calibrate-on FILE"
+    )
+
+
+def _speed_share(scorer: Scorer, sample: list[tuple[str, str]]) -> float | None:
+    """How fast scoring is beside bare forced decoding of the same batches: medians of turns, one after the other."""
+    sample = sample[:_TIMED_PAIRS]
+    if not sample:
+        return None
+    ratios: list[float] = []
+    with one_thread():
+        window = EncodedWindow.encode(scorer.tokenizers, sample)
+        kept = np.flatnonzero(window.longest <= scorer.max_pieces)
+        for turn in range(4):
+            began = time.perf_counter()
+            for batch in window.batches(kept):
+                force_bare(scorer.model, batch)
+            middle = time.perf_counter()
+            scorer.score_window(sample)
+            ended = time.perf_counter()
+            if turn:  # the first warms up
+                ratios.append((middle - began) / (ended - middle))
+    return float(np.median(ratios))
+
+
+def _recipe(options: ScoreOptions, scorer: Scorer, calibration: Calibration) -> dict[str, Any]:
+    """All that decides what the scores are. The number of processes is not among it."""
+    source = options.source
+    return {
+        "inputs": [{"bytes": Path(path).stat().st_size, "sha256": digest(Path(path))} for path in source.paths],
+        "kind": source.kind,
+        "columns_read": list(source.columns),
+        "keys": list(source.keys),
+        "header": options.header,
+        "model": scorer.weights_digest,
+        "calibration": calibration.to_json(),
+        "spans": options.spans,
+        "max_pieces": options.max_pieces,
+        "max_chars": options.max_chars,
+        "window": options.window,
+    }
+
+
+def say_problems(survey: Survey) -> None:
+    """One line for people about rows that cannot be scored."""
+    if survey.problems:
+        counts = ", ".join(f"{name} {count:,}" for name, count in sorted(survey.problems.items()))
+        warn(f"{survey.problems.total():,} of {survey.num_rows:,} rows are malformed and have no scores: {counts}")

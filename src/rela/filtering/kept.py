@@ -1,0 +1,87 @@
+"""Scores on disk, a file a window: what makes scoring resumable. A file is there and whole, or it is not there."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rela._files import write_bytes, write_text
+from rela._lock import FolderLock
+from rela.filtering.scorer import WindowScores
+from rela.filtering.scores import COLUMNS
+
+_RECIPE_FILE: Final = "recipe.json"
+_IN_A_FOLDER: Final = 1000
+
+
+class KeptScores:
+    """A folder of scores, of one input by one model with one calibration. Those of another recipe are deleted.
+
+    It belongs to one process at a time.
+    """
+
+    def __init__(self, folder: Path, recipe: Mapping[str, Any]) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = FolderLock(
+            folder, f"{folder}: expected scores that nobody else makes, got another process at it; wait for it"
+        )
+        wanted = {**json.loads(json.dumps(recipe)), "columns": list(COLUMNS)}
+        if self._recipe() != wanted:
+            for path in folder.iterdir():
+                if path.is_dir():
+                    shutil.rmtree(path)
+            write_text(folder / _RECIPE_FILE, json.dumps(wanted, indent=2) + "\n")
+
+    def _recipe(self) -> Any:
+        try:
+            return json.loads((self.folder / _RECIPE_FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def close(self) -> None:
+        """Let others have the folder."""
+        self._lock.release()
+
+    def _path(self, window: int) -> Path:
+        return self.folder / f"{window // _IN_A_FOLDER:06d}" / f"{window:09d}.npz"
+
+    def has(self, window: int) -> bool:
+        """Whether a window, counted from 0, is scored."""
+        return self._path(window).is_file()
+
+    def save(self, window: int, scores: WindowScores) -> None:
+        """Keep a window's scores."""
+        arrays: dict[str, NDArray[Any]] = {"values": scores.values, "kept": scores.kept}
+        if scores.suspicious is not None:
+            arrays["suspicious"] = np.array([n for found in scores.suspicious for n in found], np.int32)
+            arrays["counts"] = np.array([len(found) for found in scores.suspicious], np.int32)
+        stream = io.BytesIO()
+        np.savez(stream, allow_pickle=False, **arrays)
+        path = self._path(window)
+        path.parent.mkdir(exist_ok=True)
+        write_bytes(path, stream.getvalue())
+
+    def load(self, window: int) -> WindowScores:
+        """A window's scores."""
+        with np.load(self._path(window), allow_pickle=False) as arrays:
+            suspicious = None
+            if "counts" in arrays:
+                ends = np.concatenate([[0], np.cumsum(arrays["counts"])])
+                words = arrays["suspicious"]
+                suspicious = [tuple(words[start:end].tolist()) for start, end in pairwise(ends)]
+            return WindowScores(arrays["values"], arrays["kept"], suspicious)
+
+    def column(self, name: str, num_windows: int) -> Iterator[NDArray[np.float32]]:
+        """One score of all good rows, window by window."""
+        number = COLUMNS.index(name)
+        for window in range(num_windows):
+            yield self.load(window).values[:, number]

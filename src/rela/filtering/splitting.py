@@ -1,0 +1,224 @@
+"""From scores to a kept and a rejected corpus. Nothing vanishes: every row is in one of the two."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rela._files import PACKINGS, ending_of
+from rela.filtering.corpus import ScoredCorpus
+from rela.filtering.scores import COLUMNS, SCORES
+from rela.filtering.writing import new_binary, new_table, problems_of, rejected_jsonl, rejected_tsv, shown
+from rela.text.rows import RowWindow, read_header
+
+LOW_SCORE: Final = "low-score"
+_QUALITY: Final = COLUMNS.index("quality")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """Which rows are kept, by one score: a share of the good ones, those from a threshold on, or so many."""
+
+    by: str = "quality"
+    keep: float | None = None
+    threshold: float | None = None
+    top: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.by not in SCORES or SCORES[self.by].good == "middle":
+            known = ", ".join(name for name, score in SCORES.items() if score.good != "middle")
+            raise ValueError(f"by: expected one of {known}, got {self.by!r}")
+        given = [value for value in (self.keep, self.threshold, self.top) if value is not None]
+        if len(given) != 1:
+            raise ValueError(f"expected one of keep, threshold and top, got {len(given)}")
+        if self.keep is not None and not 0 <= self.keep <= 1:
+            raise ValueError(f"keep: expected a share from 0 to 1, got {self.keep}")
+        if self.top is not None and self.top < 0:
+            raise ValueError(f"top: expected 0 or more rows, got {self.top}")
+
+    def chosen(self, values: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Which of these values are kept. NaN never is; of equal ones, the first are."""
+        goodness = -values if SCORES[self.by].good == "low" else values
+        scored = ~np.isnan(goodness)
+        if self.threshold is not None:
+            limit = -self.threshold if SCORES[self.by].good == "low" else self.threshold
+            return scored & (goodness >= np.float32(limit))
+        count = self.top if self.top is not None else round((self.keep or 0.0) * int(scored.sum()))
+        order = np.argsort(np.where(scored, -goodness, np.inf), kind="stable")
+        found = np.zeros(len(values), np.bool_)
+        found[order[: min(count, int(scored.sum()))]] = True
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """For the summary."""
+        how = {"keep": self.keep, "threshold": self.threshold, "top": self.top}
+        return {"by": self.by, **{name: value for name, value in how.items() if value is not None}}
+
+
+@dataclass
+class Split:
+    """What became of the rows."""
+
+    num_rows: int = 0
+    num_kept: int = 0
+    num_rejected: int = 0
+    reasons: Counter[str] = field(default_factory=Counter[str])
+    files: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    limit: float | None = None
+
+    @property
+    def num_malformed(self) -> int:
+        """Rows that could not be scored; they are in the rejected file with their reason."""
+        return self.reasons.total() - self.num_rejected
+
+    def check(self, expected: int) -> None:
+        """Kept, rejected and malformed rows must be all rows that there are."""
+        total = self.num_kept + self.num_rejected + self.num_malformed
+        if not total == self.num_rows == expected:
+            raise RuntimeError(
+                f"expected {expected:,} rows in all, got {self.num_kept:,} kept, {self.num_rejected:,} rejected and "
+                f"{self.num_malformed:,} malformed: the input was changed meanwhile; run the command again"
+            )
+
+
+def split_corpus(scored: ScoredCorpus, rule: Rule, folder: Path) -> Split:
+    """Write the kept and the rejected rows; returns what became of all."""
+    values = np.concatenate([np.zeros(0, np.float32), *scored.kept.column(rule.by, scored.survey.num_windows)])
+    kept_flags = np.concatenate(
+        [np.zeros(0, np.bool_), *(scored.kept.load(n).kept for n in range(scored.survey.num_windows))]
+    )
+    chosen = rule.chosen(np.where(kept_flags, values, np.nan))
+    found = Split()
+    if chosen.any():
+        limits = values[chosen]
+        found.limit = float(limits.max() if SCORES[rule.by].good == "low" else limits.min())
+    writer = _Writers(scored, folder)
+    with writer.open() as (keep, reject):
+        place = 0
+        for window, scores in scored.windows():
+            flags = dict(zip(window.places, chosen[place : place + len(window.places)].tolist(), strict=True))
+            qualities = dict(zip(window.places, scores.values[:, _QUALITY].tolist(), strict=True))
+            place += len(window.places)
+            for row, problem in enumerate(problems_of(window, scores)):
+                found.num_rows += 1
+                if flags.get(row) and problem is None:
+                    found.num_kept += 1
+                    keep(window, row)
+                    continue
+                found.reasons[problem or LOW_SCORE] += 1
+                found.num_rejected += problem is None
+                reject(window, row, problem or LOW_SCORE, None if problem is not None else qualities[row])
+    found.files = writer.files
+    found.check(scored.survey.num_rows)
+    return found
+
+
+Keep = Callable[[RowWindow, int], object]
+Reject = Callable[[RowWindow, int, str, float | None], object]
+
+
+class _Writers:
+    """The files of a format: kept rows as they were, rejected ones with a reason."""
+
+    def __init__(self, scored: ScoredCorpus, folder: Path) -> None:
+        self._source, self._folder = scored.options.source, folder
+        self._header = scored.options.header
+        endings = [_endings(path) for path in self._source.paths]
+        if self._source.kind == "files":
+            named = [packing if not name else f".{name}{packing}" for name, packing in endings]
+            if named[0] == named[1]:
+                named = [f".source{named[0]}", f".target{named[1]}"]
+        else:
+            named = [f".{self._source.kind}{endings[0][1]}"]
+        self.files = {kind: [str(folder / f"{kind}{end}") for end in named] for kind in ("kept", "rejected")}
+        if self._source.kind == "files":
+            self.files["rejected"].append(str(folder / "rejected.reasons.tsv"))
+
+    @contextlib.contextmanager
+    def open(self) -> Any:
+        """Functions that keep and reject a row. The files get their names at the end."""
+        with contextlib.ExitStack() as stack:
+            if self._source.kind == "parquet":
+                yield self._tables(stack)
+            else:
+                outs = {
+                    kind: [stack.enter_context(new_binary(Path(path))) for path in paths]
+                    for kind, paths in self.files.items()
+                }
+                yield self._lines(outs["kept"], outs["rejected"])
+
+    def _lines(self, kept: list[Any], rejected: list[Any]) -> tuple[Keep, Reject]:
+        kind = self._source.kind
+        if self._header:
+            kept[0](read_header(self._source) + b"\n")
+            rejected[0](b"reason\tquality\t" + read_header(self._source) + b"\n")
+        if kind == "files":
+            rejected[2](b"line\treason\tquality\n")
+
+        def keep(window: RowWindow, row: int) -> None:
+            for write, line in zip(kept, window.records[row], strict=True):
+                write((line or b"") + b"\n")
+
+        def reject(window: RowWindow, row: int, reason: str, quality: float | None) -> None:
+            record = window.records[row]
+            if kind == "files":
+                for write, line in zip(rejected[:2], record, strict=True):
+                    write((line or b"") + b"\n")
+                rejected[2](f"{window.first + row + 1}\t{reason}\t{shown(quality)}\n".encode())
+            else:
+                rejected[0]((rejected_tsv if kind == "tsv" else rejected_jsonl)(record, reason, quality))
+
+        return keep, reject
+
+    def _tables(self, stack: contextlib.ExitStack) -> tuple[Keep, Reject]:
+        import pyarrow as pa
+
+        writers = [_RowWriter(stack.enter_context(new_table(Path(self.files[kind][0])))) for kind in self.files]
+        for writer in writers:
+            stack.callback(writer.flush)
+
+        def keep(window: RowWindow, row: int) -> None:
+            assert window.table is not None
+            writers[0].add(window.table.slice(row, 1))
+
+        def reject(window: RowWindow, row: int, reason: str, quality: float | None) -> None:
+            assert window.table is not None
+            table = window.table.slice(row, 1).append_column("rela_reason", pa.array([reason]))
+            writers[1].add(table.append_column("rela_quality", pa.array([quality], pa.float32())))
+
+        return keep, reject
+
+
+class _RowWriter:
+    """Single rows of tables, written many at a time."""
+
+    def __init__(self, write: Callable[[Any], object]) -> None:
+        self._write = write
+        self._rows: list[Any] = []
+
+    def add(self, row: Any) -> None:
+        """One more row."""
+        self._rows.append(row)
+        if len(self._rows) >= 4096:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        import pyarrow as pa
+
+        if self._rows:
+            self._write(pa.concat_tables(self._rows).combine_chunks())
+            self._rows.clear()
+
+
+def _endings(path: str) -> tuple[str, str]:
+    """The ending of a name, and how it is packed: ("en", ".gz")."""
+    suffix = Path(path).suffix
+    return ending_of(path), suffix if suffix.lower() in PACKINGS else ""

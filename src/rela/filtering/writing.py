@@ -1,0 +1,259 @@
+"""Rows with their scores, as bytes of TSV, lines of JSON, or tables; and files that are whole or not there."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gzip
+import json
+import lzma
+import os
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+import numpy as np
+
+from rela._files import PACKINGS, naming
+from rela.filtering.scorer import WindowScores
+from rela.filtering.scores import COLUMNS
+from rela.text.readers import PairSource
+from rela.text.rows import Record, RowWindow, import_parquet
+from rela.text.words import split_words
+
+Table = Any
+"""A table of pyarrow, which is not loaded before it is needed, and has no types of its own."""
+
+TOO_MANY_PIECES: Final = "too-many-pieces"
+PROBLEM_COLUMN: Final = "problem"
+SPANS_COLUMN: Final = "suspicious"
+_QUALITY: Final = COLUMNS.index("quality")
+
+
+def columns_of(*, spans: bool) -> list[str]:
+    """The names of the columns that are added to a row."""
+    return [*COLUMNS, PROBLEM_COLUMN, *([SPANS_COLUMN] if spans else [])]
+
+
+def problems_of(window: RowWindow, scores: WindowScores) -> list[str | None]:
+    """The problem of each row of a window."""
+    found: list[str | None] = [window.problems.get(place) for place in range(len(window))]
+    for place, kept in zip(window.places, scores.kept.tolist(), strict=True):
+        if not kept:
+            found[place] = TOO_MANY_PIECES
+    return found
+
+
+def as_tsv(window: RowWindow, scores: WindowScores) -> bytes:
+    """The rows, with their scores behind them; those of a row with a problem are empty."""
+    problems = problems_of(window, scores)
+    added = [b"\t" * len(COLUMNS) + (problem or "").encode() for problem in problems]
+    form = "\t".join(["%.6g"] * len(COLUMNS)) + "\t"
+    for place, values, kept in zip(window.places, scores.values.tolist(), scores.kept.tolist(), strict=True):
+        if kept:
+            added[place] = (form % tuple(values)).encode()
+    if scores.suspicious is not None:
+        marks = dict(zip(window.places, scores.suspicious, strict=True))
+        added = [row + b"\t" + ranges(marks.get(place, ())).encode() for place, row in enumerate(added)]
+    rows = (b"\t".join(line or b"" for line in record) for record in window.records)
+    return b"".join(b"%b\t%b\n" % both for both in zip(rows, added, strict=True))
+
+
+def as_jsonl(window: RowWindow, scores: WindowScores, source: PairSource) -> bytes:
+    """An object a row: what the row has, if it is JSON, or its texts; then its number, scores and problem."""
+    problems = problems_of(window, scores)
+    good = {place: number for number, place in enumerate(window.places)}
+    lines: list[str] = []
+    for place in range(len(window)):
+        found: dict[str, Any] = {}
+        number = good.get(place)
+        if number is not None:
+            found = _record_object(window, place, source) or dict(
+                zip(("source", "target"), window.pairs[number], strict=True)
+            )
+        elif window.table is None:
+            found = {"raw": _raw_text(window.records[place])}
+        found["line"] = window.first + place + 1
+        scored = number is not None and bool(scores.kept[number])
+        values = scores.values[number].tolist() if scored else [None] * len(COLUMNS)
+        found |= dict(zip(COLUMNS, map(_rounded, values), strict=True))
+        found[PROBLEM_COLUMN] = problems[place]
+        if scores.suspicious is not None and number is not None:
+            found[SPANS_COLUMN] = marked(window.pairs[number][1], scores.suspicious[number])
+        lines.append(json.dumps(found, ensure_ascii=False, allow_nan=False))
+    return "".join(f"{line}\n" for line in lines).encode(errors="replace")
+
+
+def as_table(window: RowWindow, scores: WindowScores) -> Table:
+    """The table's rows with columns of scores; of text, its two sides."""
+    import pyarrow as pa
+
+    table = window.table if window.table is not None else _text_table(window)
+    values = np.full((len(window), len(COLUMNS)), np.nan, np.float32)
+    values[window.good()] = scores.values
+    problems = problems_of(window, scores)
+    empty = np.array([problem is not None for problem in problems], np.bool_)
+    for number, name in enumerate(COLUMNS):
+        table = table.append_column(name, pa.array(values[:, number], mask=empty))
+    table = table.append_column(PROBLEM_COLUMN, pa.array(problems, pa.string()))
+    if scores.suspicious is not None:
+        marks = dict(zip(window.places, scores.suspicious, strict=True))
+        column = pa.array([list(marks.get(place, ())) for place in range(len(window))], pa.list_(pa.int32()))
+        table = table.append_column(SPANS_COLUMN, column)
+    return table
+
+
+def _text_table(window: RowWindow) -> Table:
+    import pyarrow as pa
+
+    good = {place: number for number, place in enumerate(window.places)}
+    pairs = [window.pairs[good[place]] if place in good else None for place in range(len(window))]
+    raw = [None if place in good else _raw_text(window.records[place]) for place in range(len(window))]
+    sides = [pa.array([None if pair is None else pair[side] for pair in pairs], pa.string()) for side in (0, 1)]
+    return pa.table({"source": sides[0], "target": sides[1], "raw": pa.array(raw, pa.string())})
+
+
+def ranges(words: Sequence[int]) -> str:
+    """Numbers of words for people: 3-5,9."""
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in _runs(words))
+
+
+def marked(target: str, words: Sequence[int]) -> list[dict[str, Any]]:
+    """Suspicious words of a target, neighbours together: which, where they stand in the text, and the text."""
+    spans = split_words(target) if words else []
+    return [
+        {
+            "words": [first, last + 1],
+            "characters": [spans[first].start, spans[last].end],
+            "text": target[spans[first].start : spans[last].end],
+        }
+        for first, last in _runs(words)
+    ]
+
+
+def _runs(words: Sequence[int]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for word in words:
+        if found and found[-1][1] == word - 1:
+            found[-1] = (found[-1][0], word)
+        else:
+            found.append((word, word))
+    return found
+
+
+def _record_object(window: RowWindow, place: int, source: PairSource) -> dict[str, Any] | None:
+    if window.table is not None:
+        (found,) = window.table.slice(place, 1).to_pylist()
+        return json.loads(json.dumps(found, default=str))
+    if source.kind != "jsonl":
+        return None
+    return json.loads(window.records[place][0] or b"null")
+
+
+def _raw_text(record: Record) -> str:
+    return "\t".join((line or b"").decode(errors="replace") for line in record)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or value != value else float(f"{value:.6g}")
+
+
+# ---------------------------------------------------------------------- rows that were rejected
+
+
+def rejected_tsv(record: Record, reason: str, quality: float | None) -> bytes:
+    """The reason and the quality before the row, so that `cut -f3-` gives the row back."""
+    return b"%b\t%b\t%b\n" % (reason.encode(), shown(quality).encode(), b"\t".join(line or b"" for line in record))
+
+
+def rejected_jsonl(record: Record, reason: str, quality: float | None) -> bytes:
+    """The row inside an object, as it is if it is JSON, else as text; bytes that are no text in base 64."""
+    raw = record[0] or b""
+    found: dict[str, Any] = {"reason": reason, "quality": _rounded(quality)}
+    try:
+        found["row"] = json.loads(raw)
+    except (ValueError, RecursionError):
+        try:
+            found["raw"] = raw.decode()
+        except UnicodeDecodeError:
+            found["raw_base64"] = base64.b64encode(raw).decode()
+    return (json.dumps(found, ensure_ascii=True) + "\n").encode()
+
+
+def shown(quality: float | None) -> str:
+    """A quality for people; nothing if there is none."""
+    return "" if quality is None else f"{quality:.6g}"
+
+
+# ---------------------------------------------------------------------- files
+
+
+@contextlib.contextmanager
+def new_binary(path: Path) -> Generator[Callable[[bytes], object]]:
+    """A file to write, packed as its ending says, which gets its name when all of it is on disk.
+
+    The same bytes give the same file: no names or times are packed with them.
+    """
+    path = path.resolve()
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with naming(path):
+        file = partial.open("wb")
+    try:
+        with contextlib.ExitStack() as stack:
+            packed = _packer(path.suffix.lower(), file, stack)
+
+            def write(data: bytes) -> object:
+                with naming(path):
+                    return packed.write(data)
+
+            yield write
+        with naming(path):
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            partial.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            file.close()
+        with contextlib.suppress(OSError):
+            partial.unlink()
+
+
+def _packer(ending: str, file: IO[bytes], stack: contextlib.ExitStack) -> IO[bytes]:
+    if ending not in PACKINGS:
+        return file
+    if ending == ".gz":
+        return cast("IO[bytes]", stack.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0)))
+    if ending == ".xz":
+        return stack.enter_context(lzma.LZMAFile(file, "wb"))
+    import zstandard
+
+    return stack.enter_context(zstandard.ZstdCompressor().stream_writer(file, closefd=False))
+
+
+@contextlib.contextmanager
+def new_table(path: Path) -> Generator[Callable[[Table], object]]:
+    """A Parquet file to write, which gets its name when all of it is on disk. The first part says its columns."""
+    parquet = import_parquet()
+    path = path.resolve()
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    writer: list[Any] = []
+
+    def write(table: Table) -> object:
+        with naming(path):
+            if not writer:
+                writer.append(parquet.ParquetWriter(partial, table.schema))
+            return writer[0].write_table(table)
+
+    try:
+        yield write
+        if writer:
+            with naming(path):
+                writer[0].close()
+                partial.replace(path)
+    finally:
+        for opened in writer:
+            with contextlib.suppress(OSError):
+                opened.close()
+        with contextlib.suppress(OSError):
+            partial.unlink()

@@ -1,0 +1,1 @@
+"""Other people's frameworks and formats. Each module needs its framework, and nothing else imports it."""

@@ -1,0 +1,171 @@
+"""Rows of parallel text as they are, good or not: what scores are written beside.
+
+Where `rela.text.readers.read_pairs` leaves out a pair with a problem, here every row stays, byte for byte, with the
+name of its problem. Rows come in windows of so many neighbours, which are the same however they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rela.text.compression import STDIN, open_text, unpacked
+from rela.text.readers import MAX_CHARS, PairSource, find_problem, good_texts, raw_lines, split_json, split_tsv
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WINDOW: Final = 2048
+"""Rows that are read, sorted by length and scored together."""
+
+MAX_LINE_BYTES: Final = 1 << 24
+"""Of a longer line, only so many bytes are kept; the rest is read past. It is too long for any use of its text."""
+
+Record = tuple[bytes | None, ...]
+"""The lines of a row: one, or one of each of two files, where one may be missing."""
+
+
+@dataclass
+class RowWindow:
+    """Some neighbouring rows.
+
+    Attributes:
+        first: the number of the first row, from 0.
+        pairs: source and target of the rows that have both.
+        places: where those stand in the window.
+        problems: the problems of all others, by place (see `rela.text.problems`).
+        records: the rows' own bytes, without line ends; of a table none.
+        table: the rows of a table, with all its columns.
+    """
+
+    first: int
+    pairs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    places: list[int] = field(default_factory=list[int])
+    problems: dict[int, str] = field(default_factory=dict[int, str])
+    records: list[Record] = field(default_factory=list[Record])
+    table: pa.Table | None = None
+
+    def __len__(self) -> int:
+        return len(self.places) + len(self.problems)
+
+    def good(self) -> NDArray[np.int64]:
+        """The places as an array."""
+        return np.array(self.places, np.int64)
+
+
+def read_windows(
+    source: PairSource,
+    *,
+    header: bool = False,
+    max_chars: int = MAX_CHARS,
+    size: int = WINDOW,
+    stream: IO[bytes] | None = None,
+) -> Iterator[RowWindow]:
+    """All rows, window by window, in constant memory. With ``header``, the first line of a TSV is not among them.
+
+    ``stream`` is read in place of the file that the source names, which says how it is packed all the same.
+    """
+    if source.kind == "parquet":
+        yield from _table_windows(source, max_chars, size, stream)
+        return
+    with ExitStack() as stack:
+        records = _records(source, stack, stream)
+        if header:
+            next(records, None)
+        first = 0
+        while chunk := list(islice(records, size)):
+            window = RowWindow(first, records=chunk)
+            for place, record in enumerate(chunk):
+                _add(window, place, source, _sides(source, record), max_chars)
+            yield window
+            first += len(chunk)
+
+
+def read_header(source: PairSource, stream: IO[bytes] | None = None) -> bytes:
+    """The first line of a TSV file; empty if there is none."""
+    with ExitStack() as stack:
+        return (next(_records(source, stack, stream), (b"",)))[0] or b""
+
+
+def _records(source: PairSource, stack: ExitStack, stream: IO[bytes] | None) -> Iterator[Record]:
+    names = source.names or source.paths
+    opened = [open_text(path) for path in source.paths] if stream is None else [unpacked(stream, source.path)]
+    streams = [stack.enter_context(found) for found in opened]
+    lines = [raw_lines(found, MAX_LINE_BYTES, name) for found, name in zip(streams, names, strict=False)]
+    return zip_longest(*lines)
+
+
+def _sides(source: PairSource, record: Record) -> tuple[bytes | None, bytes | None]:
+    if source.kind == "files":
+        return record[0], record[1]
+    raw = record[0] or b""
+    return split_tsv(raw, source.columns) if source.kind == "tsv" else split_json(raw, source.keys)
+
+
+def _add(
+    window: RowWindow, place: int, source: PairSource, sides: tuple[bytes | None, bytes | None], max_chars: int
+) -> None:
+    texts = good_texts(*sides, max_chars)
+    if texts is None:
+        window.problems[place] = find_problem(source, *sides, max_chars)[0]
+    else:
+        window.pairs.append(texts)
+        window.places.append(place)
+
+
+def _table_windows(source: PairSource, max_chars: int, size: int, stream: IO[bytes] | None) -> Iterator[RowWindow]:
+    parquet = import_parquet()
+    if source.path == STDIN and stream is None:
+        raise ValueError("expected a Parquet file, which is read from its end, got standard input; give a file")
+    pyarrow = __import__("pyarrow")
+    with parquet.ParquetFile(stream if stream is not None else source.path) as file:
+        missing = [key for key in source.keys if key not in file.schema_arrow.names]
+        if missing:
+            known = ", ".join(file.schema_arrow.names)
+            raise ValueError(
+                f"{source.path}: expected the columns {' and '.join(source.keys)}, got {known}; name those of your "
+                "table with --keys"
+            )
+        first, waiting = 0, None
+        for batch in file.iter_batches(batch_size=size):
+            table = pyarrow.Table.from_batches([batch])
+            waiting = table if waiting is None else pyarrow.concat_tables([waiting, table])
+            while waiting.num_rows >= size:
+                yield _table_window(source, waiting.slice(0, size), first, max_chars)
+                waiting, first = waiting.slice(size), first + size
+        if waiting is not None and waiting.num_rows:
+            yield _table_window(source, waiting, first, max_chars)
+
+
+def _table_window(source: PairSource, table: Any, first: int, max_chars: int) -> RowWindow:
+    window = RowWindow(first, table=table)
+    columns: Sequence[list[object]] = [table.column(key).to_pylist() for key in source.keys]
+    for place, values in enumerate(zip(*columns, strict=True)):
+        left, right = (_text_bytes(value) for value in values)
+        _add(window, place, source, (left, right), max_chars)
+    return window
+
+
+def _text_bytes(value: object) -> bytes | None:
+    if isinstance(value, bytes):
+        return None if b"\n" in value else value
+    return value.encode() if isinstance(value, str) and "\n" not in value else None
+
+
+def import_parquet() -> Any:
+    """The package that reads and writes tables, if it is there."""
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "expected the package pyarrow to read or write Parquet, got none; install it with: pip install "
+            "'rela-attention[filter]'",
+            name="pyarrow",
+        ) from error
+    return pyarrow.parquet

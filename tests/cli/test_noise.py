@@ -1,0 +1,101 @@
+"""`rela noise` and `rela bench noise`: what they write, say and refuse."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.filtering.scoring import made_pairs, make_scorer
+from tests.training.helpers import make_store, tiny_config, train
+
+from rela.cli._app import run
+from rela.cli._commands import COMMANDS, GROUPS
+from rela.filtering.noises import NOISES
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    monkeypatch.setenv("RELA_DEBUG", "0")
+    monkeypatch.chdir(tmp_path)
+    for seed, split in enumerate(("dev", "test")):
+        pairs = made_pairs(80, seed=seed)
+        for side, name in enumerate(("en", "de")):
+            (tmp_path / f"{split}.{name}").write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        code = run(COMMANDS, GROUPS, list(arguments))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return command
+
+
+FILES = ("--src", "test.en", "--tgt", "test.de")
+LEARN = ("--learn-src", "dev.en", "--learn-tgt", "dev.de")
+
+
+class TestNoise:
+    def test_labels_tell_what_was_done(self, call: Call, tmp_path: Path):
+        code, out, _ = call("noise", *FILES, "-o", "crawl.tsv", "--labels", "labels", "--json", "counts.json")
+        assert code == 0
+        rows = [line.split("\t") for line in (tmp_path / "crawl.tsv").read_text(encoding="utf-8").splitlines()]
+        labels = (tmp_path / "labels").read_text().splitlines()
+        targets = (tmp_path / "test.de").read_text(encoding="utf-8").splitlines()
+        assert len(rows) == len(labels) == 80
+        assert all(
+            (row[1] == target) == (label == "good") for row, label, target in zip(rows, labels, targets, strict=True)
+        )
+        counts = json.loads((tmp_path / "counts.json").read_text())["counts"]
+        assert counts == {label: labels.count(label) for label in counts}
+        assert f"{80 - counts['good']} of them spoiled" in out
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--kinds", "shuffled,salad"], "--kinds: expected some of shuffled"),
+            (["--share", "2"], "2"),
+            (["-o", "test.en"], "--output: expected another file than --src"),
+        ],
+    )
+    def test_wrong_use(self, call: Call, arguments: list[str], message: str):
+        code, _, err = call("noise", *FILES, "-o", "crawl.tsv", *arguments)
+        assert code == 2
+        assert message in err
+
+
+class TestBench:
+    def test_table(self, call: Call, tmp_path: Path):
+        make_scorer(tmp_path / "model")
+        code, out, err = call("bench", "noise", "model", *FILES, *LEARN, "--json", "noise.json")
+        assert code == 0, err
+        assert "shuffled" in out
+        found = json.loads((tmp_path / "noise.json").read_text())
+        (entry,) = found["models"]
+        assert entry["attention"] == "rela-g"
+        assert "noise|data:test|pairs:80|calibrated-on:80|foreign:source|seed:1" in entry["signature"]
+        assert set(entry["noises"]) == set(NOISES)
+        for scores in entry["noises"].values():
+            assert {"quality", "quality_all", "null_rate", "cross_entropy", "attention_penalty"} <= set(scores["auc"])
+            assert all(0 <= value <= 1 for value in (*scores["auc"].values(), *scores["precision"].values()))
+        assert entry["noises"]["appended"]["auc"]["length_ratio"] > 0.6
+
+    def test_over_time(self, call: Call, tmp_path: Path):
+        train(tiny_config(make_store(tmp_path / "data")), tmp_path / "run")
+        code, out, err = call(
+            "bench", "noise", "run", *FILES, *LEARN, "--over-time", "shuffled", "--count", "60", "--json", "curves.json"
+        )
+        assert code == 0, err
+        (run_,) = json.loads((tmp_path / "curves.json").read_text())["runs"]
+        assert [moment["step"] for moment in run_["moments"]] == [4, 6, 8]
+        assert all(len(moment["heads"]) == 1 and len(moment["heads"][0]) == 2 for moment in run_["moments"])
+        assert "update 8: null rate" in out
+
+    def test_wrong_use(self, call: Call, tmp_path: Path):
+        make_scorer(tmp_path / "model")
+        assert call("bench", "noise", "model", *FILES, *LEARN, "--over-time", "salad")[0] == 2
+        (tmp_path / "fr").write_text("one\n")
+        code, _, err = call("bench", "noise", "model", *FILES, *LEARN, "--foreign", "fr")
+        assert code == 1
+        assert "expected a line for each of 80 pairs, got 1" in err

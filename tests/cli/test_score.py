@@ -1,0 +1,242 @@
+"""`rela score` and `rela filter`: what goes in and out, what is refused, and what is said."""
+
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.translating import names, same_package
+from tests.filtering.scoring import made_pairs, make_scorer
+
+from rela.cli._app import run
+from rela.cli._commands import COMMANDS, GROUPS
+from rela.filtering.scores import COLUMNS
+
+PAIRS = made_pairs(120, seed=21)
+TSV = "".join(f"{source}\t{target}\n" for source, target in PAIRS)
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model") / "model"
+    make_scorer(folder)
+    return folder
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Call:
+    """Runs a command in this process, in a folder with pairs."""
+    monkeypatch.setenv("RELA_DEBUG", "0")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.tsv").write_text(TSV, encoding="utf-8")
+
+    def command(*arguments: str | Path, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            code = run(COMMANDS, GROUPS, [str(argument) for argument in arguments])
+        sys.stdout.flush()
+        captured = capfdbinary.readouterr()
+        return code, captured.out.decode(errors="replace"), captured.err.decode()
+
+    return command
+
+
+class TestScore:
+    def test_files_and_standard_streams(self, call: Call, model: Path, tmp_path: Path):
+        code, out, err = call("score", model, "in.tsv", "--workers", "1")
+        assert code == 0
+        assert [line.split("\t")[:2] for line in out.splitlines()] == [list(pair) for pair in PAIRS]
+        assert all(len(line.split("\t")) == 2 + len(COLUMNS) + 1 for line in out.splitlines())
+        assert "120 pairs scored" in err
+        assert "of the speed of bare forced decoding" in err
+        assert call("score", model, "-", "--workers", "1", stdin=TSV.encode())[1] == out
+        assert call("score", model, "in.tsv", "-o", "out.tsv", "--workers", "1")[:2] == (0, "")
+        assert (tmp_path / "out.tsv").read_text(encoding="utf-8") == out
+        assert names(tmp_path) == ["in.tsv", "out.tsv"]
+
+    def test_json_lines(self, call: Call, model: Path):
+        code, out, _ = call("score", model, "in.tsv", "--json", "-", "--spans", "--workers", "1")
+        rows = [json.loads(line) for line in out.splitlines()]
+        assert code == 0
+        assert [(row["source"], row["target"]) for row in rows] == PAIRS
+        assert all({"null_rate", "cross_entropy", "quality", "suspicious", "line"} <= set(row) for row in rows)
+        assert call("score", model, "in.tsv", "-o", "out.jsonl", "--spans", "--workers", "1")[0] == 0
+        assert Path("out.jsonl").read_text(encoding="utf-8") == out
+
+    def test_a_single_pair(self, call: Call, model: Path):
+        """By the calibration that the model remembers."""
+        code, out, _ = call(
+            "score", model, "--json", "-", "--workers", "1", stdin=b"the dog runs\tder Hund l\xc3\xa4uft\n"
+        )
+        assert code == 0
+        assert 0 <= json.loads(out)["quality"] <= 1
+
+    def test_packed_and_parquet(self, call: Call, model: Path, tmp_path: Path):
+        plain = call("score", model, "in.tsv", "--workers", "1")[1]
+        (tmp_path / "in.tsv.gz").write_bytes(gzip.compress(TSV.encode()))
+        assert call("score", model, "in.tsv.gz", "-o", "out.tsv.gz", "--workers", "1")[0] == 0
+        assert gzip.decompress((tmp_path / "out.tsv.gz").read_bytes()).decode() == plain
+        assert call("score", model, "in.tsv", "-o", "out.parquet", "--workers", "1")[0] == 0
+        table = pq.read_table(tmp_path / "out.parquet")
+        assert table.num_rows == 120
+        assert (
+            call("score", model, "out.parquet", "--keys", "source,target", "-o", "b.parquet", "--workers", "1")[0] == 0
+        )
+
+    def test_two_files_columns_and_header(self, call: Call, model: Path, tmp_path: Path):
+        plain = call("score", model, "in.tsv", "--workers", "1")[1]
+        for side, name in enumerate(("in.en", "in.de")):
+            (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS), encoding="utf-8")
+        assert call("score", model, "--src", "in.en", "--tgt", "in.de", "--workers", "1")[1] == plain
+        turned = "id\tde\ten\n" + "".join(f"{n}\t{t}\t{s}\n" for n, (s, t) in enumerate(PAIRS))
+        (tmp_path / "t.tsv").write_text(turned, encoding="utf-8")
+        code, out, _ = call("score", model, "t.tsv", "--columns", "3,2", "--header", "--workers", "1")
+        lines = out.splitlines()
+        assert code == 0
+        assert lines[0].split("\t") == ["id", "de", "en", *COLUMNS, "problem"]
+        assert [line.split("\t")[3:] for line in lines[1:]] == [line.split("\t")[2:] for line in plain.splitlines()]
+
+    def test_jsonl_keys_are_found(self, call: Call, model: Path, tmp_path: Path):
+        rows = [{"translation": {"en": source, "de": target}} for source, target in PAIRS]
+        (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        code, out, _ = call("score", model, "in.jsonl", "--workers", "1")
+        assert code == 0
+        assert all(json.loads(line)["problem"] is None for line in out.splitlines())
+
+    def test_malformed_rows_are_said(self, call: Call, model: Path, tmp_path: Path):
+        (tmp_path / "in.tsv").write_bytes(TSV.encode() + b"one\n\xff\tb\n")
+        code, out, err = call("score", model, "in.tsv", "--workers", "1")
+        assert code == 0
+        assert len(out.splitlines()) == 122
+        assert "2 of 122 rows are malformed and have no scores: bad-record 1, invalid-utf8 1" in err
+
+    def test_calibrations(self, call: Call, model: Path, tmp_path: Path):
+        by_model = call("score", model, "in.tsv", "--workers", "1")[1]
+        by_input = call(
+            "score", model, "in.tsv", "--workers", "1", "--calibrate-on", "input", "--save-calibration", "c.json"
+        )[1]
+        assert by_input != by_model
+        assert call("score", model, "in.tsv", "--workers", "1", "--calibrate-on", "c.json")[1] == by_input
+        assert call("score", model, "in.tsv", "--workers", "1", "--calibrate-on", "in.tsv")[1] == by_input
+        assert call("score", model, "in.tsv", "--workers", "1", "--calibrate-on", "model")[1] == by_model
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["no.tsv"], "no.tsv: expected a file of pairs, there is none"),
+            (["in.tsv", "--columns", "0,1"], "--columns: expected two numbers from 1 on"),
+            (["in.tsv", "--keys", "a,b"], "--keys: expected JSONL or Parquet, got TSV"),
+            (["in.tsv", "--src", "a", "--tgt", "b"], "expected a file of pairs, or --src and --tgt"),
+            (["--src", "a"], "expected --src FILE and --tgt FILE together"),
+            (["in.tsv", "--format", "xml"], "--format: expected tsv, jsonl, parquet, got 'xml'"),
+            (["in.tsv", "-o", "in.tsv"], "--output: expected another file than the input"),
+            (["in.tsv", "-o", "a", "--json", "b"], "expected --output or --json, got both"),
+            (["in.tsv", "--calibrate-on", "none.tsv"], "none.tsv"),
+        ],
+    )
+    def test_wrong_use(self, call: Call, model: Path, arguments: list[str], message: str):
+        code, out, err = call("score", model, *arguments)
+        assert code in (1, 2)
+        assert out == ""
+        assert message in err
+
+
+class TestFilter:
+    def test_keep(self, call: Call, model: Path, tmp_path: Path):
+        (tmp_path / "in.tsv").write_bytes(TSV.encode() + b"one\n")
+        code, out, err = call("filter", "in.tsv", "--model", model, "--keep", "0.5", "--workers", "1", "--json", "-")
+        assert code == 0
+        assert "input 121 = kept 60 + rejected 60 + malformed 1" in err
+        folder = tmp_path / "in.tsv.sieve"
+        assert names(folder) == ["kept.tsv", "rejected.tsv", "report.html", "scores", "summary.json"]
+        assert json.loads(out)["counts"] == {"input": 121, "kept": 60, "rejected": 60, "malformed": 1}
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        assert summary["rule"] == {"by": "quality", "keep": 0.5}
+        assert summary["command"].startswith("rela filter in.tsv --model ")
+        before = (folder / "kept.tsv").read_bytes()
+        code, _, err = call("filter", "in.tsv", "--model", model, "--top", "7", "--workers", "1")
+        assert "pairs scored" not in err  # nothing is scored again
+        kept = (folder / "kept.tsv").read_bytes()
+        assert kept.count(b"\n") == 7
+        assert set(kept.splitlines()) <= set(before.splitlines())
+
+    def test_default_threshold(self, call: Call, model: Path, tmp_path: Path):
+        assert call("filter", "in.tsv", "--model", model, "--out", "clean", "--workers", "1")[0] == 0
+        summary = json.loads((tmp_path / "clean" / "summary.json").read_text(encoding="utf-8"))
+        assert summary["rule"] == {"by": "quality", "threshold": 0.5}
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["in.tsv"], "expected --model MODEL, or --train"),
+            (["in.tsv", "--model", "m", "--train"], "expected --model MODEL, or --train"),
+            (["-", "--model", "m"], "expected a file, which is read more than once"),
+            (["in.tsv", "--model", "m", "--keep", "0.5", "--top", "3"], "expected one of keep, threshold and top"),
+            (["in.tsv", "--model", "m", "--by", "null_rate"], "--by: expected --keep, --threshold or --top as well"),
+            (["in.tsv", "--model", "m", "--by", "length_ratio", "--keep", "1"], "by: expected one of"),
+            (["in.tsv", "--model", "m", "--budget", "3"], "--model: expected no option of what it leaves out"),
+            (["in.tsv", "--train", "--languages", "en"], "--languages: expected two"),
+            (["in.tsv", "--train", "--attention", "relo"], "unknown attention"),
+        ],
+    )
+    def test_wrong_use(self, call: Call, arguments: list[str], message: str):
+        code, _, err = call("filter", *arguments)
+        assert code == 2
+        assert message in err
+
+    def test_too_few_pairs_to_train_on(self, call: Call):
+        code, _, err = call("filter", "in.tsv", "--train")
+        assert code == 1
+        assert "expected at least 500 good pairs to train a scorer on, got 120" in err
+
+
+def test_train_a_scorer_on_the_crawl_itself(call: Call, tmp_path: Path):
+    pairs = made_pairs(700, seed=4)
+    (tmp_path / "crawl.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs) + "broken\n", encoding="utf-8")
+    command = ("filter", "crawl.tsv", "--train", "--tokens", "20000", "--languages", "en,de", "--workers", "1")
+    code, _, err = call(*command)
+    assert code == 0, err
+    assert "plan: training on 20,000 target tokens" in err
+    assert "input 701 = kept" in err
+    folder = tmp_path / "crawl.tsv.sieve"
+    assert {"kept.tsv", "rejected.tsv", "report.html", "training", "store"} <= set(names(folder))
+    report = (folder / "report.html").read_bytes()
+    code, _, err = call(*command)  # all is there already
+    assert code == 0
+    assert "plan:" not in err
+    assert (folder / "report.html").read_bytes().count(b"<") == report.count(b"<")
+
+
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_killed_and_gone_on(model: Path, tmp_path: Path, workers: str):
+    """kill -9 of the whole command, again and again: at the end not a row is lost or doubled."""
+    pairs = made_pairs(9000, seed=9, longest=4)
+    (tmp_path / "in.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
+    options = ["-o", "out.tsv", "--workers", workers, "--calibrate-on", "model"]
+    command = [sys.executable, "-m", "rela", "score", str(model), "in.tsv", *options]
+    done = tmp_path / "out.tsv.partial" / "000000"
+    process = subprocess.Popen(command, cwd=tmp_path, env=same_package(), stderr=subprocess.DEVNULL)
+    while process.poll() is None and not (done.is_dir() and len(list(done.glob("*.npz"))) >= 2):
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "out.tsv").exists()
+    kept = len(list(done.glob("*.npz")))
+    assert 2 <= kept <= 5
+    again = subprocess.run(command, cwd=tmp_path, env=same_package(), capture_output=True, text=True, check=True)
+    assert f"{9000 - kept * 2048 if kept < 5 else 0:,} pairs scored" in again.stderr or kept == 5
+    rows = [line.split("\t") for line in (tmp_path / "out.tsv").read_text(encoding="utf-8").splitlines()]
+    assert [tuple(row[:2]) for row in rows] == pairs
+    assert names(tmp_path) == ["in.tsv", "out.tsv"]

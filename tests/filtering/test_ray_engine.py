@@ -1,0 +1,432 @@
+"""Scoring on Ray: the same bytes as in one process, whatever happens to its processes; shards, parts, and folders."""
+
+import gzip
+import json
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from tests.filtering.scoring import made_pairs, make_scorer
+
+from rela.filtering.pool import one_thread
+from rela.filtering.ray_engine import COUNTS_FILE, SUCCESS_FILE, RayOptions, score_with_ray
+from rela.filtering.scorer import Scorer
+from rela.filtering.shards import (
+    FORMATS,
+    RECIPE_FILE,
+    SAMPLED_WINDOWS,
+    Counts,
+    PartForm,
+    ResultFolder,
+    Shard,
+    ShardFile,
+    as_file,
+    find_files,
+    problems_in_part,
+    render_part,
+    sample_shards,
+)
+from rela.filtering.writing import as_jsonl, as_table, as_tsv, columns_of, new_table
+from rela.text.readers import PairSource
+from rela.text.rows import WINDOW, RowWindow, read_windows
+
+HEADER = b"number\ten\tde"
+SIZES = (5 * WINDOW + 1, 4 * WINDOW, 4 * WINDOW + 700)
+ROWS = sum(SIZES)
+PROBLEMS = {"bad-record": 3, "empty-target": 1, "invalid-utf8": 1, "too-many-pieces": 1}
+
+
+def many_pairs(count: int, seed: int) -> list[tuple[str, str]]:
+    """Some pairs, over and over."""
+    return list(islice(cycle(made_pairs(300, seed=seed)), count))
+
+
+def write_shards(folder: Path, sizes: Sequence[int]) -> None:
+    """Three formats, packed and not, with `PROBLEMS` in the first, the last and another window."""
+    (folder / "deep").mkdir(parents=True)
+    rows = [f"{n}\t{source}\t{target}".encode() for n, (source, target) in enumerate(many_pairs(sizes[0], 2))]
+    rows[3], rows[len(rows) // 2], rows[-1] = b"no tabs", b"1\t\xff\ttext", b"7\tthere is\t "
+    (folder / "a.tsv.gz").write_bytes(gzip.compress(b"".join(row + b"\r\n" for row in [HEADER, *rows])))
+    pairs: list[tuple[str, str | None]] = [*many_pairs(sizes[1] - 1, 3), ("dog", None)]
+    columns = {"en": [source for source, _ in pairs], "de": [target for _, target in pairs], "n": [*range(len(pairs))]}
+    pq.write_table(pa.table(columns), folder / "c.parquet", row_group_size=3000)
+    objects = [{"translation": {"en": s, "de": t}, "id": n} for n, (s, t) in enumerate(many_pairs(sizes[2], 4))]
+    lines = [json.dumps(found, ensure_ascii=False) for found in objects]
+    lines[5], lines[-2] = "{", json.dumps({"translation": {"en": "dog " * 1100, "de": "Hund"}})
+    (folder / "deep" / "b.jsonl.zst").write_bytes(zstandard.compress("".join(f"{line}\n" for line in lines).encode()))
+
+
+def find_shards(folder: str, output: Path) -> list[Shard]:
+    """What `write_shards` wrote."""
+
+    def source(url: str) -> PairSource:
+        if url.endswith(".tsv.gz"):
+            return PairSource.tsv(url, columns=(2, 3))
+        if url.endswith(".parquet"):
+            return PairSource.parquet(url, keys=("en", "de"))
+        return PairSource.jsonl(url, keys=("translation.en", "translation.de"))
+
+    return [Shard(name, size, source(url)) for name, url, size in find_files([folder], str(output))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With a small random model, and three shards of five windows or so."""
+    found = tmp_path_factory.mktemp("scored")
+    make_scorer(found / "model")
+    write_shards(found / "shards", SIZES)
+    return found
+
+
+@pytest.fixture(scope="module")
+def options(folder: Path) -> RayOptions:
+    calibration = Scorer.load(folder / "model").calibration
+    assert calibration is not None
+    return RayOptions(
+        model=folder / "model",
+        shards=find_shards(f"file://{folder}/shards", folder / "out"),
+        output=str(folder / "out"),
+        calibration=calibration,
+        header=True,
+        spans=True,
+        part_windows=2,
+        workers=2,
+        address="local",
+    )
+
+
+def rows_of(options: RayOptions, shard: Shard) -> list[tuple[RowWindow, Any]]:
+    """By the functions of one process, from files of this machine."""
+    scorer = replace(Scorer.load(options.model), calibration=options.calibration)
+    windows = list(read_windows(shard.source, header=shard.source.kind == "tsv"))
+    with one_thread():
+        return [(window, scorer.score_window(window.pairs, spans=True)) for window in windows]
+
+
+def one_process(options: RayOptions, scratch: Path) -> dict[str, bytes]:
+    """All parts by name."""
+    header = b"\t".join([HEADER, *(name.encode() for name in columns_of(spans=True))]) + b"\n"
+    found: dict[str, bytes] = {}
+    for shard in options.shards:
+        rows = rows_of(options, shard)
+        for start in range(0, len(rows), 2):
+            name, some = f"{shard.name}/part-{start // 2:06d}", rows[start : start + 2]
+            if shard.source.kind == "tsv":
+                found[f"{name}.tsv"] = header + b"".join(as_tsv(*row) for row in some)
+            elif shard.source.kind == "jsonl":
+                found[f"{name}.jsonl"] = b"".join(as_jsonl(*row, shard.source) for row in some)
+            else:
+                with new_table(scratch / "table") as write:
+                    for row in some:
+                        write(as_table(*row))
+                found[f"{name}.parquet"] = (scratch / "table").read_bytes()
+    return found
+
+
+def files_in(folder: str | Path) -> dict[str, bytes]:
+    """All of an output, by name."""
+    paths = [path for path in Path(folder).rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def quietly(*_: object) -> None: ...
+
+
+def fail(*_: object) -> None:
+    raise AssertionError
+
+
+# ---------------------------------------------------------------------- on Ray
+
+
+def processes_of_ray(title: bytes) -> set[int]:
+    """Those of the cluster that this process has started, children of a child, that do such work."""
+    parents: dict[int, int] = {}
+    found: set[int] = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if title in (path / "cmdline").read_bytes():
+                found.add(int(path.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+    return {process for process in found if parents.get(parents[process]) == os.getpid()}
+
+
+@contextmanager
+def killing_a_reader() -> Generator[list[int]]:
+    """Kills the first one that is seen."""
+    killed: list[int] = []
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not killed and not ended.wait(0.02):
+            for process in processes_of_ray(b"_read_parts"):
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+                    killed.append(process)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def _rays_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    """Where Ray keeps a token by which its processes know each other; compiled kernels stay where they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"))
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_BACKEND_LOG_LEVEL", "fatal")
+        patch.delenv("RAY_ADDRESS", raising=False)
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+@pytest.mark.usefixtures("_rays_home")
+@pytest.mark.filterwarnings("ignore:`use_push_based_shuffle` is deprecated:DeprecationWarning")  # Ray's own defaults
+@pytest.mark.filterwarnings("ignore:`use_polars` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`use_arrow_tensor_v2` is deprecated:DeprecationWarning")
+class TestRay:
+    def test_killed_processes_change_nothing(self, options: RayOptions, tmp_path: Path):
+        import ray
+
+        workers: set[int] = set()
+        reached: list[float] = []
+
+        def progress(what: str, done: float, total: float | None) -> None:
+            assert (what, total) == ("scoring", None)
+            alive = processes_of_ray(b"PartScorer")
+            workers.update(alive)
+            if not reached:
+                os.kill(max(alive), signal.SIGKILL)
+            reached.append(done)
+
+        handler = signal.getsignal(signal.SIGTERM)
+        with killing_a_reader() as killed:
+            result = score_with_ray(options, progress)
+
+        expected = one_process(options, tmp_path)
+        found = files_in(options.output)
+        counts = {f"{shard.name}/{COUNTS_FILE}" for shard in options.shards}
+        assert len(killed) == 1
+        assert len(workers) == 3, "expected another in the place of the one that was killed"
+        assert {name: found[name] for name in expected} == expected
+        assert found.keys() - expected.keys() == {*counts, RECIPE_FILE, SUCCESS_FILE}
+        assert reached == sorted(reached)
+        assert reached[-1] == result.counts.rows == result.new_rows == ROWS
+        assert result.per_second > 0
+        assert json.loads(found[SUCCESS_FILE]) == {
+            "format": "rela-parts-1",
+            "shards": 3,
+            "parts": 8,
+            "rows_in": ROWS,
+            "rows_out": ROWS,
+            "problems": PROBLEMS,
+            "checked": True,
+        }
+        assert not ray.is_initialized()
+        assert signal.getsignal(signal.SIGTERM) is handler
+
+    def test_only_what_is_missing_is_made(self, options: RayOptions, tmp_path: Path):
+        import ray
+
+        options = replace(options, output=f"file://{tmp_path}/out")
+        results, whole = ResultFolder(options.output), one_process(options, tmp_path)
+        results.claim(options.recipe(options.calibration.model))
+        for name in whole.keys() - {"a.tsv.gz/part-000001.tsv"}:
+            results.write(name, whole[name])
+        counts = Counts(2, 4 * WINDOW, Counter({"bad-record": 1}))
+        results.write(f"c.parquet/{COUNTS_FILE}", as_file(counts.to_json(4 * WINDOW)))
+        times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*") if path.is_file()}
+        reached: list[float] = []
+        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+        try:
+            result = score_with_ray(options, lambda _, done, __: reached.append(done))
+            assert ray.is_initialized(), "expected what others have started to stay"
+            assert result.new_rows == 2 * WINDOW
+            assert result.counts == Counts(8, ROWS, Counter(PROBLEMS))
+            assert min(reached) >= 4 * WINDOW, "expected a shard with counts not to be read again"
+            assert {name: data for name, data in files_in(tmp_path / "out").items() if name in whole} == whole
+            assert {path: path.stat().st_mtime_ns for path in times} == times
+            again = score_with_ray(options, fail)
+            assert (again.counts, again.new_rows) == (result.counts, 0)
+
+            (tmp_path / "cut.tsv.gz").write_bytes(gzip.compress(b"dog\tHund\n" * 100_000)[:-20])
+            cut = Shard("cut.tsv.gz", 1, PairSource.tsv(tmp_path / "cut.tsv.gz"))
+            with pytest.raises(ValueError, match=r"cut\.tsv\.gz: expected a whole \.gz file, got a damaged or cut one"):
+                score_with_ray(replace(options, shards=[cut], output=str(tmp_path / "cut")), quietly)
+        finally:
+            ray.shutdown()
+
+
+def test_without_ray(options: RayOptions, monkeypatch: pytest.MonkeyPatch):
+    for name in ("ray", "ray.data"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ModuleNotFoundError, match=r"got none; .*: pip install 'rela-attention\[ray\]'"):
+        score_with_ray(options, quietly)
+
+
+class TestRefusals:
+    """Before Ray is started."""
+
+    def test_another_recipe(self, options: RayOptions, tmp_path: Path):
+        recipe = options.recipe(options.calibration.model)
+        ResultFolder(str(tmp_path)).claim(recipe)
+        changed = replace(options, output=str(tmp_path), max_pieces=7, shards=options.shards[:1])
+        with pytest.raises(ValueError, match=r"got those of one with other max_pieces and shards, .*; name another"):
+            score_with_ray(changed, quietly)
+
+    def test_a_folder_of_something_else(self, options: RayOptions, tmp_path: Path):
+        (tmp_path / "thesis.tex").write_text("")
+        with pytest.raises(ValueError, match=r"got one with other files, such as thesis\.tex; name another"):
+            score_with_ray(replace(options, output=str(tmp_path)), quietly)
+
+    def test_another_process(self, options: RayOptions, tmp_path: Path):
+        with ResultFolder(str(tmp_path)).held(), pytest.raises(BlockingIOError, match="got another process at it"):
+            score_with_ray(replace(options, output=str(tmp_path)), quietly)
+
+    def test_a_calibration_of_another_model(self, options: RayOptions):
+        other = replace(options.calibration, model="0")
+        with pytest.raises(ValueError, match="expected one of this model"):
+            score_with_ray(replace(options, calibration=other), quietly)
+
+    def test_tsv_of_what_is_none(self, options: RayOptions):
+        with pytest.raises(ValueError, match=r"c\.parquet: expected jsonl or parquet"):
+            score_with_ray(replace(options, form="tsv"), quietly)
+
+    def test_two_files(self, options: RayOptions):
+        shard = Shard("a", 1, PairSource.files("a.en", "a.de"))
+        with pytest.raises(ValueError, match="a: expected both sides in one file"):
+            score_with_ray(replace(options, shards=[shard]), quietly)
+
+
+# ---------------------------------------------------------------------- shards
+
+
+class TestFinding:
+    @pytest.fixture
+    def place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        for name in ("x/1.tsv", "x/2.tsv.gz", "y/1.jsonl", "y/_temporary/3.tsv", "y/.4.tsv", "z/readme.md"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_bytes(b"12345")
+        monkeypatch.chdir(tmp_path)
+        return tmp_path
+
+    def names(self, *inputs: str) -> list[str]:
+        return [file.name for file in find_files(inputs, "out")]
+
+    def test_one_file(self, place: Path):
+        assert find_files(["x/1.tsv"], "out") == [ShardFile("1.tsv", f"{place}/x/1.tsv", 5)]
+
+    def test_folders_and_patterns(self, place: Path):
+        assert self.names("x") == ["1.tsv", "2.tsv.gz"]
+        assert self.names("y", f"file://{place}/x/*.tsv") == ["x/1.tsv", "y/1.jsonl"]
+        assert self.names("z/readme.md") == ["readme.md"]
+
+    def test_elsewhere(self, place: Path):
+        url = f"memory://{place}"
+        ResultFolder(url).write("deep/1.tsv", b"123")
+        ResultFolder(url).write("2.tsv", b"1")
+        found = find_files([url], "out")
+        assert found == [ShardFile("2.tsv", f"{url}/2.tsv", 1), ShardFile("deep/1.tsv", f"{url}/deep/1.tsv", 3)]
+        assert [window.pairs for window in Shard("2.tsv", 1, PairSource.tsv(found[0].url)).windows()] == [[]]
+        with pytest.raises(ValueError, match="expected shards of one file system, got file and memory"):
+            find_files([url, "x"], "out")
+
+    @pytest.mark.parametrize(
+        ("inputs", "output", "error"),
+        [
+            (["nothing"], "out", r"nothing: expected a file of pairs, or a folder or pattern of such, there is none"),
+            (["*.csv"], "out", "there is none"),
+            (["x", "x/1.tsv"], "out", r"expected each shard once, got .*/x/1\.tsv again"),
+            (["z"], "out", r"got .*readme\.md as well; give a pattern, such as 'z/\*\.tsv\.gz'"),
+            (["x"], "x/out", "expected an output outside of the folder of the input"),
+        ],
+    )
+    @pytest.mark.usefixtures("place")
+    def test_refusals(self, inputs: list[str], output: str, error: str):
+        with pytest.raises((ValueError, FileNotFoundError), match=error):
+            find_files(inputs, output)
+
+
+def test_windows_are_those_of_one_machine(options: RayOptions):
+    for shard in options.shards:
+        local = list(read_windows(shard.source, header=shard.source.kind == "tsv"))
+        assert list(shard.windows(header=True)) == local
+
+
+class TestSamples:
+    def test_of_few_shards(self, options: RayOptions):
+        survey = sample_shards(options.shards, header=True)
+        assert survey.num_rows == ROWS
+        assert len(survey.sample) == 2000
+
+    def test_of_many_shards(self, tmp_path: Path):
+        (tmp_path / "one.tsv").write_bytes(b"dog\tHund\n" * 5)
+        shards = [Shard(str(number), 1, PairSource.tsv(tmp_path / "one.tsv")) for number in range(1000)]
+        assert sample_shards(shards, header=False).num_windows == len(shards[::16]) <= SAMPLED_WINDOWS
+
+
+# ---------------------------------------------------------------------- parts
+
+
+@pytest.mark.parametrize("spans", [False, True])
+@pytest.mark.parametrize("form", FORMATS)
+def test_problems_are_read_back(options: RayOptions, tmp_path: Path, form: PartForm, spans: bool):
+    rows = [b"\t".join(map(str.encode, pair)) for pair in made_pairs(5)]
+    rows[1:1] = [b"no tabs", b"dog\t" + b"Hund " * 1100, b"\xff\tx"]
+    (tmp_path / "in.tsv").write_bytes(b"".join(row + b"\n" for row in rows))
+    source = PairSource.tsv(tmp_path / "in.tsv")
+    scorer = Scorer.load(options.model)
+    scored = [(window, scorer.score_window(window.pairs, spans=spans)) for window in read_windows(source, size=3)]
+    header = b"names\n" if form == "tsv" else b""
+    data = render_part(scored, form, source, header)
+    found = problems_in_part(data, form, header=bool(header), spans=spans)
+    assert found == [None, "bad-record", "too-many-pieces", "invalid-utf8", None, None, None, None]
+
+
+class TestFolders:
+    @pytest.fixture(params=["memory://{}/results/", "file://{}/results", "{}/results"])
+    def results(self, request: pytest.FixtureRequest, tmp_path: Path) -> ResultFolder:
+        return ResultFolder(request.param.format(tmp_path))
+
+    def test_files(self, results: ResultFolder):
+        for data in (b"1", b"22"):
+            results.write("a/b/part", data)
+            assert results.read("a/b/part") == data
+        results.write("c", b"")
+        assert results.list() == {"a/b/part", "c"}
+        assert results.read_all(["c", "a/b/part"]) == [b"", b"22"]
+        assert results.has("c")
+        assert not results.has("a/b/c")
+
+    def test_whole_or_not_there(self, results: ResultFolder, monkeypatch: pytest.MonkeyPatch):
+        system: Any = results.__dict__["_system"]
+        with monkeypatch.context() as patch:
+            patch.setattr(type(system), "mv", fail)
+            with pytest.raises(AssertionError):
+                results.write("new/part", b"123")
+        assert "new/part" not in results.list()
+        results.clean()
+        results.write("new/part", b"123")
+        assert results.read("new/part") == b"123"

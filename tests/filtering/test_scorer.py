@@ -1,0 +1,152 @@
+"""Scores are what their definitions say, whatever the batch; quality is learned, remembered and bounded."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.filtering.scoring import made_pairs, make_scorer, scores_by_definition
+from tests.model.folders import make_folder
+
+import rela
+from rela.filtering.calibration import Calibration
+from rela.filtering.encoding import EncodedWindow
+from rela.filtering.features import force, force_bare
+from rela.filtering.scorer import Scorer
+
+
+@pytest.fixture(scope="module", params=["rela-g", "softmax", "rela-g-gelu"])
+def scorer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scorer:
+    return make_scorer(tmp_path_factory.mktemp("model") / "model", request.param)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "model"
+    make_scorer(path)
+    return path
+
+
+def test_by_definition(scorer: Scorer):
+    pairs = [*made_pairs(40, seed=3), ("a", "b"), ("dog " * 30, "Hund"), ("cat", "Katze, " * 25)]
+    for pair, found in zip(pairs, scorer.score(pairs), strict=True):
+        for name, value in scores_by_definition(scorer, pair).items():
+            assert getattr(found, name) == pytest.approx(value, rel=2e-4, abs=1e-5), (pair, name)
+        assert 0 <= found.quality <= 1
+        assert found.problem is None
+
+
+def test_losses_are_those_of_a_bare_pass(scorer: Scorer):
+    window = EncodedWindow.encode(scorer.tokenizers, made_pairs(30))
+    for batch in window.batches(np.arange(30)):
+        found = force(scorer.model, batch).losses
+        torch.testing.assert_close(found, force_bare(scorer.model, batch), atol=1e-5, rtol=1e-5)
+
+
+def test_softmax_is_never_null(tmp_path: Path):
+    scorer = make_scorer(tmp_path / "model", "softmax")
+    assert {score.null_rate for score in scorer.score(made_pairs(20))} == {0.0}
+
+
+class TestBatches:
+    def test_of_other_sizes(self, folder: Path):
+        """Rounding may bring a weight across zero; nearly always it does not."""
+        scorer = Scorer.load(folder)
+        pairs = made_pairs(300, seed=5)
+        window = EncodedWindow.encode(scorer.tokenizers, pairs)
+        rows = flipped = 0
+        for size in (64, 500):
+            one = _nulls(scorer, window, size)
+            other = _nulls(scorer, window, 2048)
+            rows += sum(null.size for null in one.values())
+            flipped += sum(int((one[place] != other[place]).sum()) for place in one)
+        assert flipped <= 1e-4 * rows
+
+    def test_same_window_same_bits(self, folder: Path):
+        scorer = Scorer.load(folder)
+        pairs = made_pairs(200, seed=6)
+        first, second = scorer.score_window(pairs), Scorer.load(folder).score_window(pairs)
+        np.testing.assert_array_equal(first.values, second.values)
+
+
+def _nulls(scorer: Scorer, window: EncodedWindow, size: int) -> dict[int, np.ndarray]:
+    found: dict[int, np.ndarray] = {}
+    for batch in window.batches(np.arange(len(window.num_words)), size):
+        forced = force(scorer.model, batch)
+        for row, place in enumerate(batch.places.tolist()):
+            found[place] = forced.null[row, ..., : int(forced.target_lengths[row])].numpy()
+    return found
+
+
+class TestSpans:
+    def test_null_words_and_surprising_ones(self, folder: Path):
+        scorer = Scorer.load(folder)
+        assert scorer.calibration is not None
+        pairs = made_pairs(60, seed=8)
+        for pair, plain, marked in zip(pairs, scorer.score(pairs), scorer.score(pairs, spans=True), strict=True):
+            assert marked.suspicious is not None
+            assert plain.suspicious is None
+            assert plain.quality == marked.quality
+            assert set(marked.suspicious) <= set(range(len(pair[1].split()) + 1))
+            assert len(marked.suspicious) >= marked.null_run
+
+
+class TestProblems:
+    def test_too_many_pieces(self, folder: Path):
+        scorer = Scorer.load(folder)
+        (good, bad) = scorer.score([("the dog", "der Hund"), ("dog " * 1500, "Hund")])
+        assert good.problem is None
+        assert bad.problem == "too-many-pieces"
+        assert bad.quality == 0.0
+        assert math.isnan(bad.null_rate)
+        assert bad.to_json()["null_rate"] is None
+
+    @pytest.mark.parametrize("pair", [("", "Hund"), ("dog", " \t")])
+    def test_empty(self, folder: Path, pair: tuple[str, str]):
+        with pytest.raises(ValueError, match=r"pair 1: expected text on both sides, got an empty (source|target)"):
+            Scorer.load(folder).score([("dog", "Hund"), pair])
+
+    def test_nothing(self, folder: Path):
+        assert Scorer.load(folder).score([]) == []
+
+
+class TestCalibration:
+    def test_is_remembered(self, tmp_path: Path):
+        scorer = make_scorer(tmp_path / "model")
+        again = rela.Scorer.load(tmp_path / "model")
+        pairs = made_pairs(10)
+        assert again.score(pairs) == scorer.score(pairs)
+
+    def test_of_another_model(self, tmp_path: Path, folder: Path):
+        make_folder(tmp_path / "other", seed=3)
+        with pytest.raises(ValueError, match="expected a calibration of this model, got one of another"):
+            Scorer.load(tmp_path / "other", calibration=folder / "quality.json")
+
+    @pytest.mark.parametrize("text", ["", "{}", '{"format": "rela-calibration-1"}', "[1]"])
+    def test_of_another_form(self, tmp_path: Path, folder: Path, text: str):
+        (tmp_path / "wrong.json").write_text(text)
+        with pytest.raises(ValueError, match="calibrate anew"):
+            Scorer.load(folder, calibration=tmp_path / "wrong.json")
+
+    def test_without_one_the_pairs_are_learned_from(self, tmp_path: Path):
+        scorer = Scorer.load(make_folder(tmp_path / "model"))
+        pairs = made_pairs(60)
+        assert scorer.score(pairs) == scorer.calibrated(pairs).score(pairs)
+        with pytest.raises(ValueError, match="expected at least 50 pairs to learn from what a good pair is, got 3"):
+            scorer.score(pairs[:3])
+
+    def test_round_trip(self, tmp_path: Path, folder: Path):
+        known = Scorer.load(folder).calibration
+        assert known is not None
+        known.save(tmp_path / "c.json")
+        again = Calibration.load(tmp_path / "c.json")
+        assert again.to_json() == known.to_json()
+        assert again.matching.any()
+
+    def test_same_seed_same_calibration(self, folder: Path):
+        scorer = Scorer.load(folder)
+        first, second = (scorer.calibrated(made_pairs(60), seed=4).calibration for _ in range(2))
+        assert first is not None
+        assert second is not None
+        assert first.to_json() == second.to_json()
