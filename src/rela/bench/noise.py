@@ -16,6 +16,7 @@ from rela._version import __version__
 from rela.alignment.choice import load_choice
 from rela.filtering.encoding import EncodedWindow
 from rela.filtering.features import area_under_curve, force
+from rela.filtering.letters import Letters
 from rela.filtering.noises import NOISES, Material, make_noise
 from rela.filtering.quality import QualityModel, fit_quality
 from rela.filtering.scorer import Scorer
@@ -186,10 +187,11 @@ class Moment(NamedTuple):
 
 def over_time(run: Path, task: NoiseTask, kind: str) -> Iterator[Moment]:
     """For every checkpoint of a run, how well null rates tell one kind of noise."""
+    letters = Letters.learn([source for source, _ in task.pairs]), Letters.learn([target for _, target in task.pairs])
     for checkpoint in list_checkpoints(run):
         scorer = Scorer.load(checkpoint.path)
         noisy = [pair[1:] for pair in make_noise(kind, _material(scorer, task), task.seed)]
-        good, bad = scorer.features(task.pairs), scorer.features(noisy)
+        good, bad = scorer.features(task.pairs, letters), scorer.features(noisy, letters)
         config = scorer.model.config
         shape = (-1, config.decoder_layers, config.num_heads)
 

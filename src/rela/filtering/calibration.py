@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rela._files import write_text
+from rela.filtering.letters import Letters
 from rela.filtering.quality import QualityModel
 
 FORMAT: Final = "rela-calibration-1"
@@ -25,12 +26,14 @@ class Calibration:
         quality: from features to quality.
         matching: ``[L, H]``, the heads of cross-attention that answer to whether source and target match.
         word_loss: words with a larger loss are suspicious, in nats a piece.
+        letters: how the texts of source and target look.
         model: a hash of the model's weights; no other model may use it.
     """
 
     quality: QualityModel
     matching: NDArray[np.bool_]
     word_loss: float
+    letters: tuple[Letters, Letters]
     model: str
 
     def to_json(self) -> dict[str, Any]:
@@ -42,6 +45,7 @@ class Calibration:
             "cross_attention": list(self.matching.shape),
             "matching_heads": heads,
             "word_loss": self.word_loss,
+            "letters": [side.to_json() for side in self.letters],
             "quality": self.quality.to_json(),
         }
 
@@ -69,7 +73,8 @@ class Calibration:
             for layer, head in data["matching_heads"]:
                 matching[layer - 1, head] = True
             quality = QualityModel.from_json(data["quality"], where)
-            return cls(quality, matching, float(data["word_loss"]), str(data["model"]))
+            source, target = (Letters.from_json(side) for side in data["letters"])
+            return cls(quality, matching, float(data["word_loss"]), (source, target), str(data["model"]))
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(
                 f"{where}: expected a whole calibration, got one without {error}; calibrate anew"

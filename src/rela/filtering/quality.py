@@ -6,6 +6,10 @@ tells how many times as frequent a pair is in the corpus as among spoiled ones, 
 like these; in the second fit each pair counts by its probability of not being one of them. And each feature may only
 speak in its own direction, so that a kind of noise that was not made on purpose can never count as a good sign: a large
 loss is bad, whatever the corpus is full of.
+
+One thing is not learned. Targets in a third language, of which a crawl may have enough for the model to translate into
+it, are like good pairs in all but their letters, and none can be made out of the corpus itself. So a text that looks
+unlike the others of its side costs a fixed price.
 """
 
 from __future__ import annotations
@@ -32,7 +36,12 @@ _LEAST_TRUST: Final = 1e-3
 
 LOW_IS_BAD: Final = frozenset({"coverage", "gap"})
 BOTH_ARE_BAD: Final = frozenset({"length_ratio"})
+NOT_LEARNED: Final = frozenset({"strange"})
 """Features by the first part of their names; of all others, high is bad."""
+
+_STRANGE_FROM: Final = 2.5
+_STRANGE_COST: Final = 4.0
+"""Each deviation by which a text is stranger than so many costs so much, in log-odds."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,9 @@ class QualityModel:
 
     def logits(self, features: Floats) -> Floats:
         """``[n, F]`` to ``[n]``: log-odds of being good, if good and spoiled pairs were equally many."""
-        return self.bias - badness_columns(self.names, (features - self.centre) / self.scale) @ self.weights
+        z = (features - self.centre) / self.scale
+        strange = np.maximum(z[:, _is(self.names, NOT_LEARNED)] - _STRANGE_FROM, 0.0).sum(1)
+        return self.bias - badness_columns(self.names, z) @ self.weights - _STRANGE_COST * strange
 
     def quality(self, features: Floats) -> Floats:
         """The probability of being good, if good and spoiled pairs were equally many."""
@@ -129,14 +140,18 @@ def fit_quality(
 
 def badness_columns(names: Sequence[str], z: Floats) -> Floats:
     """Standardised features as columns that grow as a pair gets worse: how far each is within each stretch of knots."""
-    first = np.array([name.partition(".")[0] for name in names])
-    both = np.isin(first, list(BOTH_ARE_BAD))
-    turned = np.where(np.isin(first, list(LOW_IS_BAD)), -z, z)[:, ~both]
+    both = _is(names, BOTH_ARE_BAD)
+    turned = np.where(_is(names, LOW_IS_BAD), -z, z)[:, ~both & ~_is(names, NOT_LEARNED)]
     parts = [np.clip(turned, low, high) - low for low, high in pairwise(_KNOTS)]
     outer = [knot for knot in _KNOTS if knot >= 0]
     for side in (z[:, both], -z[:, both]):
         parts += [np.clip(side, low, high) - low for low, high in pairwise(outer)]
     return np.concatenate(parts, axis=1)
+
+
+def _is(names: Sequence[str], kinds: frozenset[str]) -> NDArray[np.bool_]:
+    """Which features are of these kinds, by the first part of their names."""
+    return np.array([name.partition(".")[0] in kinds for name in names], np.bool_)
 
 
 def fit_weights(good: Floats, bad: Floats, trust: Floats | None = None) -> tuple[Floats, float]:

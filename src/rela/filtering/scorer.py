@@ -27,6 +27,7 @@ from rela.filtering.features import (
     longest_run,
     null_words,
 )
+from rela.filtering.letters import Letters
 from rela.filtering.noises import NOISES, Material, make_noise
 from rela.filtering.quality import fit_quality
 from rela.filtering.scores import COLUMNS, PairScore
@@ -41,6 +42,7 @@ FEWEST_PAIRS: Final = 50
 
 _MATCHES: Final = 0.6  # of the area under the curve: a head below this does not tell a match
 _WORD_LOSS: Final = 99.0  # percentile of the words of pairs as they are
+_SURFACE: Final = ("length_ratio", "copied", "numbers", "strange.source", "strange.target")
 _DIGITS: Final = re.compile(r"\d+")
 
 
@@ -131,7 +133,7 @@ class Scorer:
         values = np.full((len(pairs), len(COLUMNS)), np.nan, np.float32)
         values[:, COLUMNS.index("quality")] = 0.0
         places = np.flatnonzero(kept)
-        seen = self._look(window, pairs, places, spans=spans)
+        seen = self._look(window, pairs, places, letters=self.calibration.letters, spans=spans)
         columns = self._columns(seen)
         for number, name in enumerate(COLUMNS):
             values[places, number] = columns[name]
@@ -175,18 +177,25 @@ class Scorer:
         return (
             *("cross_entropy", "surprise", "spread", "end"),
             *(f"{name}.{place}" for name in ("null", "coverage", "gap") for place in places),
-            *("length_ratio", "copied", "numbers"),
+            *_SURFACE,
         )
 
-    def features(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """``[n, F]`` in the order of :attr:`feature_names`; NaN for pairs with too many pieces."""
+    def features(self, pairs: Sequence[tuple[str, str]], letters: tuple[Letters, Letters] | None = None) -> Floats:
+        """``[n, F]`` in the order of :attr:`feature_names`; NaN for pairs with too many pieces.
+
+        ``letters`` are those of the corpus; without them, of the calibration.
+        """
         _check_texts(pairs)
+        if letters is None and self.calibration is not None:
+            letters = self.calibration.letters
+        if letters is None:
+            raise ValueError("expected a calibration, or letters, to compare texts with, got none")
         found = np.full((len(pairs), len(self.feature_names)), np.nan)
         for start in range(0, len(pairs), WINDOW):
             some = pairs[start : start + WINDOW]
             window = EncodedWindow.encode(self.tokenizers, some)
             places = np.flatnonzero(window.longest <= self.max_pieces)
-            found[start + places] = self._look(window, some, places).features
+            found[start + places] = self._look(window, some, places, letters=letters).features
         return found
 
     def _look(
@@ -195,6 +204,7 @@ class Scorer:
         pairs: Sequence[tuple[str, str]],
         places: NDArray[np.int64],
         *,
+        letters: tuple[Letters, Letters],
         spans: bool = False,
         word_losses: bool = False,
     ) -> _Seen:
@@ -219,7 +229,7 @@ class Scorer:
             if word_losses:
                 found = _word_losses(forced, batch)
                 losses.append(found[np.arange(found.shape[1]) < batch.num_words[:, None]])
-        features[:, -3:] = _surface([pairs[place] for place in places.tolist()])
+        features[:, -len(_SURFACE) :] = _surface([pairs[place] for place in places.tolist()], letters)
         return _Seen(features, runs, suspicious, losses)
 
     # ------------------------------------------------------------------ calibration
@@ -245,10 +255,13 @@ class Scorer:
                 "calibrate on more pairs of the same kind"
             )
         usable = [pairs[place] for place in places.tolist()]
-        seen = self._look(window, pairs, places, word_losses=True)
+        letters = Letters.learn([source for source, _ in usable]), Letters.learn([target for _, target in usable])
+        seen = self._look(window, pairs, places, letters=letters, word_losses=True)
         material = Material(usable, self.languages.target, foreign)
-        spoiled = self.spoiled_features(material, noises, seed)
-        shuffled = self.features([(source, target) for _, source, target in make_noise("shuffled", material, seed)])
+        spoiled = self.spoiled_features(material, noises, seed, letters)
+        shuffled = self.features(
+            [(noisy.source, noisy.target) for noisy in make_noise("shuffled", material, seed)], letters
+        )
         quality = fit_quality(self.feature_names, seen.features, np.concatenate([*spoiled.values()]), [*spoiled], seed)
         return replace(
             self,
@@ -256,11 +269,14 @@ class Scorer:
                 quality,
                 self._matching(seen.features, shuffled[~np.isnan(shuffled[:, 0])]),
                 float(np.percentile(np.concatenate(seen.word_losses), _WORD_LOSS)),
+                letters,
                 self.weights_digest,
             ),
         )
 
-    def spoiled_features(self, material: Material, noises: Sequence[str], seed: int) -> dict[str, Floats]:
+    def spoiled_features(
+        self, material: Material, noises: Sequence[str], seed: int, letters: tuple[Letters, Letters] | None = None
+    ) -> dict[str, Floats]:
         """Features ``[m, F]`` of spoiled pairs, by noise: of each about as many, in all two for each pair."""
         chosen = np.random.default_rng(seed).permutation(len(material.pairs))
         share = max(1, 2 * len(chosen) // len(noises))
@@ -268,7 +284,7 @@ class Scorer:
         for number, noise in enumerate(noises):
             made = {noisy.place: (noisy.source, noisy.target) for noisy in make_noise(noise, material, seed)}
             turned = np.roll(chosen, -number * share).tolist()
-            features = self.features([made[place] for place in turned if place in made][:share])
+            features = self.features([made[place] for place in turned if place in made][:share], letters)
             if len(features := features[~np.isnan(features[:, 0])]):  # not those with too many pieces
                 found[noise] = features
         return found
@@ -307,15 +323,19 @@ def _word_losses(forced: Forced, batch: PaddedBatch) -> Floats:
     return np.asarray(sums / np.maximum(counts, 1.0), np.float64)
 
 
-def _surface(pairs: Sequence[tuple[str, str]]) -> Floats:
-    """Of the texts alone ``[n, 3]``: the logarithm of the length ratio, the share of target words that stand in the
-    source too, and the share of numbers in digits that stand on one side only."""
-    found = np.zeros((len(pairs), 3))
+def _surface(pairs: Sequence[tuple[str, str]], letters: tuple[Letters, Letters]) -> Floats:
+    """Of the texts alone ``[n, 5]``: the logarithm of the length ratio, the share of target words that stand in the
+    source too, the share of numbers in digits that stand on one side only, and how strange both sides look."""
+    found = np.zeros((len(pairs), len(_SURFACE)))
+    if not pairs:
+        return found
+    for side in (0, 1):
+        found[:, 3 + side] = letters[side].strangeness([pair[side] for pair in pairs])
     for place, (source, target) in enumerate(pairs):
         words, known = target.split(), set(source.split())
         numbers = [set(_DIGITS.findall(text)) for text in (source, target)]
         either = numbers[0] | numbers[1]
-        found[place] = (
+        found[place, :3] = (
             np.log(len(target) / len(source)),
             sum(word in known for word in words) / len(words),
             len(numbers[0] ^ numbers[1]) / len(either) if either else 0.0,

@@ -1,0 +1,63 @@
+"""How strange a text looks among the texts of its side: a language that few of them are in looks strange.
+
+A model that was trained on a crawl has learned the third language that some of its targets are in, and even translates
+into it. What gives such a pair away is its letters: three neighbouring bytes at a time, as the corpus has them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_BUCKETS: Final = 1 << 14
+_STEPS: Final = np.array([1, 257, 66_049], np.int64)  # of three bytes a number, before it is brought into a bucket
+_PRIME: Final = 1_000_003
+
+
+@dataclass(frozen=True)
+class Letters:
+    """For each bucket of three bytes, the negative logarithm of its probability; in half precision, as in files."""
+
+    costs: NDArray[np.float16]
+
+    @classmethod
+    def learn(cls, texts: Sequence[str]) -> Letters:
+        """Count those of some texts; one more of each, for those that are missing."""
+        counts = np.bincount(_buckets(texts)[0], minlength=_BUCKETS) + 1.0
+        return cls((np.log(counts.sum()) - np.log(counts)).astype(np.float16))
+
+    def strangeness(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Of each text, the mean over its letters."""
+        buckets, ends = _buckets(texts)
+        sums = np.concatenate([[0.0], np.cumsum(self.costs[buckets], dtype=np.float64)])
+        return (sums[ends[1:]] - sums[ends[:-1]]) / np.diff(ends)
+
+    def to_json(self) -> str:
+        """As text."""
+        return base64.b64encode(self.costs.tobytes()).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Letters:
+        """From text."""
+        costs = np.frombuffer(base64.b64decode(text), np.float16)
+        if len(costs) != _BUCKETS:
+            raise ValueError(f"expected {_BUCKETS} numbers, got {len(costs)}")
+        return cls(costs)
+
+
+def _buckets(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The buckets of all texts one after the other, a blank before and behind each, and where each text ends."""
+    parts = [f" {text.lower()} ".encode() for text in texts]
+    lengths = np.array([len(part) for part in parts], np.int64)
+    data = np.frombuffer(b"".join([*parts, b"\0\0"]), np.uint8).astype(np.int64)
+    numbers = data[:-2] * _STEPS[0] + data[1:-1] * _STEPS[1] + data[2:] * _STEPS[2]
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    inside = np.ones(len(numbers), np.bool_)  # not where the three bytes reach into the next text
+    for back in (1, 2):
+        inside[starts[1:] - back] = False
+    return (numbers * _PRIME % _BUCKETS)[inside], np.concatenate([[0], np.cumsum(lengths - 2)])
