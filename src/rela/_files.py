@@ -6,9 +6,11 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Final, TextIO
+from typing import BinaryIO, Final, TextIO, TypeVar
+
+File = TypeVar("File", TextIO, BinaryIO)
 
 PACKINGS: Final = (".gz", ".xz", ".zst")
 """The endings of packed text that can be read, in small letters: compare them so."""
@@ -22,17 +24,8 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file that is no text, whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with naming(path), partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        with naming(path):
-            partial.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
+    with new_binary(path) as file, naming(path):
+        file.write(data)
 
 
 @contextlib.contextmanager
@@ -41,9 +34,22 @@ def new_file(path: Path) -> Generator[TextIO]:
 
     Errors name the user's file, not ours; those of writing do so under `naming`.
     """
+    with _anew(path, lambda partial: partial.open("w", encoding="utf-8", newline="\n")) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def new_binary(path: Path) -> Generator[BinaryIO]:
+    """The same for a file that is no text."""
+    with _anew(path, lambda partial: partial.open("wb")) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _anew(path: Path, open_file: Callable[[Path], File]) -> Generator[File]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with naming(path):
-        file = partial.open("w", encoding="utf-8", newline="\n")
+        file = open_file(partial)
     try:
         yield file
         with naming(path):

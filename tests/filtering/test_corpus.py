@@ -21,7 +21,7 @@ from rela.filtering.scores import COLUMNS
 from rela.filtering.splitting import Rule, split_corpus
 from rela.filtering.summary import summarise
 from rela.filtering.survey import look_through
-from rela.filtering.writing import as_jsonl, as_table, as_tsv
+from rela.filtering.writing import as_jsonl, as_table, as_tsv, empty_table
 from rela.text.readers import PairSource
 from rela.text.rows import RowWindow, read_windows
 
@@ -288,6 +288,20 @@ class TestFormats:
         np.testing.assert_allclose(
             table["null_rate"].to_pylist()[:50], [row["null_rate"] for row in rows[:50]], rtol=1e-5
         )
+
+
+def test_empty_tables(model: Path, tmp_path: Path):
+    """Nothing kept, and nothing there at all: the files are there, with their columns."""
+    pq.write_table(pa.table({"s": ["a dog"], "t": ["ein Hund"]}), tmp_path / "in.parquet")
+    source = PairSource.parquet(tmp_path / "in.parquet", keys=("s", "t"))
+    scored = score_corpus(replace(options(model, tmp_path), source=source), tmp_path / "scores", quietly)
+    split_corpus(scored, Rule(keep=0.0), tmp_path)
+    assert pq.read_table(tmp_path / "kept.parquet").to_pydict() == {"s": [], "t": []}
+    assert pq.read_table(tmp_path / "rejected.parquet").num_rows == 1
+    for spans in (False, True):
+        (window,) = scored.windows()
+        scores = window[1] if not spans else replace(window[1], suspicious=[()])
+        assert empty_table(source, spans=spans).schema == as_table(window[0], scores).schema
 
 
 def test_summary(model: Path, crawl: Path, tmp_path: Path):

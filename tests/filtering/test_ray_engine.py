@@ -128,7 +128,7 @@ def one_process(options: RayOptions, scratch: Path) -> dict[str, bytes]:
             elif shard.source.kind == "jsonl":
                 found[f"{name}.jsonl"] = b"".join(as_jsonl(*row, shard.source) for row in some)
             else:
-                with new_table(scratch / "table") as write:
+                with new_table(scratch / "table", lambda: pytest.fail("no rows")) as write:
                     for row in some:
                         write(as_table(*row))
                 found[f"{name}.parquet"] = (scratch / "table").read_bytes()

@@ -188,7 +188,7 @@ def _tell(console: Console, scored: ScoredCorpus, rule: Rule, split: Split, page
         f"{split.num_malformed:,}"
     )
     limit = "" if split.limit is None else f" (the last one kept has {rule.by} {split.limit:.4g})"
-    console.print(f"about {share:.0%} of the sample look good{limit}")
+    console.print(f"{share:.0%} of the sample that quality was learned from look good{limit}")
     for kind, paths in split.files.items():
         console.print(f"{kind}: {' '.join(paths)}")
     console.print(f"look at the scores, and choose another threshold: open {page} in a browser")

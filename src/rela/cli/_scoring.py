@@ -33,14 +33,10 @@ _TABLE = ".parquet"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreJob:
-    """The options of one call."""
+class _Job:
+    """The options that all engines have."""
 
     model: Path
-    pairs: str | None
-    src: str | None
-    tgt: str | None
-    output: Path | None
     form: str | None
     columns: str | None
     keys: str | None
@@ -50,6 +46,16 @@ class ScoreJob:
     save_calibration: Path | None
     workers: int | None
     max_pieces: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreJob(_Job):
+    """The options of one call."""
+
+    pairs: str | None
+    src: str | None
+    tgt: str | None
+    output: Path | None
     device: str
     as_json: bool
 
@@ -82,22 +88,12 @@ def run_score(job: ScoreJob) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RayJob:
+class RayJob(_Job):
     """The options of one call with --engine ray."""
 
-    model: Path
     inputs: Sequence[str]
     out: str
     parts: str | None
-    form: str | None
-    columns: str | None
-    keys: str | None
-    header: bool
-    spans: bool
-    calibrate_on: str | None
-    save_calibration: Path | None
-    workers: int | None
-    max_pieces: int
     address: str | None
 
 
@@ -249,17 +245,17 @@ def scratch(folder: Path | None) -> Generator[Path]:
 def _write(
     job: ScoreJob, options: ScoreOptions, rows: Iterable[tuple[RowWindow, WindowScores]], *, table: bool
 ) -> None:
-    from rela.filtering.writing import as_table, new_binary, new_table
+    from rela.filtering.writing import as_table, empty_table, new_packed, new_table
 
     if table:
         assert job.output is not None
-        with new_table(job.output) as write:
+        with new_table(job.output, lambda: empty_table(options.source, spans=job.spans)) as write:
             for window, scores in rows:
                 write(as_table(window, scores))
         return
     render = _renderer(job, options.source)
     if job.output is not None and not (job.output.exists() and not job.output.is_file()):
-        with new_binary(job.output) as write:
+        with new_packed(job.output) as write:
             _write_lines(write, rows, render, _header(job, options.source))
         return
     if job.output is not None:  # a device or a pipe

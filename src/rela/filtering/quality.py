@@ -15,7 +15,7 @@ unlike the others of its side costs a fixed price.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -49,7 +49,7 @@ class QualityModel:
     """From features to the probability of being a good pair.
 
     Features are standardised by the median and the spread of the corpus, bent at a few knots, weighed by numbers that
-    are never negative, and summed: how bad a pair is. ``share`` is the estimated share of good pairs in the corpus.
+    are never negative, and summed: how bad a pair is. ``share`` of the corpus have a half or more.
     """
 
     names: tuple[str, ...]
@@ -135,7 +135,8 @@ def fit_quality(
     like_bad = float((logits[0] < limit).mean() / max(_LOWEST / 2, float((logits[1] < limit).mean())))
     trust = np.clip(1 - like_bad * np.exp(-np.clip(logits[0], -30, 30)), _LEAST_TRUST, 1.0)
     weights, bias = fit_weights(good, bad, trust)
-    return QualityModel(names, centre, scale, weights, bias, max(0.0, 1 - like_bad), len(real), tuple(noises))
+    found = QualityModel(names, centre, scale, weights, bias, 0.0, len(real), tuple(noises))
+    return replace(found, share=float((found.quality(real) >= 0.5).mean()))
 
 
 def badness_columns(names: Sequence[str], z: Floats) -> Floats:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from rela._files import PACKINGS, ending_of
 from rela.filtering.corpus import ScoredCorpus
 from rela.filtering.scores import COLUMNS, SCORES
-from rela.filtering.writing import new_binary, new_table, problems_of, rejected_jsonl, rejected_tsv, shown
-from rela.text.rows import RowWindow, read_header
+from rela.filtering.writing import new_packed, new_table, problems_of, rejected_jsonl, rejected_tsv, shown
+from rela.text.rows import RowWindow, import_parquet, read_header
 
 LOW_SCORE: Final = "low-score"
 _QUALITY: Final = COLUMNS.index("quality")
@@ -149,7 +149,7 @@ class _Writers:
                 yield self._tables(stack)
             else:
                 outs = {
-                    kind: [stack.enter_context(new_binary(Path(path))) for path in paths]
+                    kind: [stack.enter_context(new_packed(Path(path))) for path in paths]
                     for kind, paths in self.files.items()
                 }
                 yield self._lines(outs["kept"], outs["rejected"])
@@ -180,7 +180,13 @@ class _Writers:
     def _tables(self, stack: contextlib.ExitStack) -> tuple[Keep, Reject]:
         import pyarrow as pa
 
-        writers = [_RowWriter(stack.enter_context(new_table(Path(self.files[kind][0])))) for kind in self.files]
+        schema = import_parquet().read_schema(self._source.path)
+        added = [pa.field("rela_reason", pa.string()), pa.field("rela_quality", pa.float32())]
+        schemas = {"kept": schema, "rejected": pa.schema([*schema, *added], schema.metadata)}
+        writers = [
+            _RowWriter(stack.enter_context(new_table(Path(self.files[kind][0]), found.empty_table)))
+            for kind, found in schemas.items()
+        ]
         for writer in writers:
             stack.callback(writer.flush)
 

@@ -7,14 +7,13 @@ import contextlib
 import gzip
 import json
 import lzma
-import os
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
 import numpy as np
 
-from rela._files import PACKINGS, naming
+from rela._files import PACKINGS, naming, new_binary
 from rela.filtering.scorer import WindowScores
 from rela.filtering.scores import COLUMNS
 from rela.text.readers import PairSource
@@ -103,6 +102,14 @@ def as_table(window: RowWindow, scores: WindowScores) -> Table:
     return table
 
 
+def empty_table(source: PairSource, *, spans: bool) -> Table:
+    """What `as_table` gives for no rows."""
+    schema = import_parquet().read_schema(source.path) if source.kind == "parquet" else None
+    window = RowWindow(0, table=None if schema is None else schema.empty_table())
+    nothing = np.zeros((0, len(COLUMNS)), np.float32)
+    return as_table(window, WindowScores(nothing, np.zeros(0, np.bool_), [] if spans else None))
+
+
 def _text_table(window: RowWindow) -> Table:
     import pyarrow as pa
 
@@ -189,34 +196,20 @@ def shown(quality: float | None) -> str:
 
 
 @contextlib.contextmanager
-def new_binary(path: Path) -> Generator[Callable[[bytes], object]]:
+def new_packed(path: Path) -> Generator[Callable[[bytes], object]]:
     """A file to write, packed as its ending says, which gets its name when all of it is on disk.
 
     The same bytes give the same file: no names or times are packed with them.
     """
     path = path.resolve()
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with naming(path):
-        file = partial.open("wb")
-    try:
-        with contextlib.ExitStack() as stack:
-            packed = _packer(path.suffix.lower(), file, stack)
+    with new_binary(path) as file, contextlib.ExitStack() as stack:
+        packed = _packer(path.suffix.lower(), file, stack)
 
-            def write(data: bytes) -> object:
-                with naming(path):
-                    return packed.write(data)
+        def write(data: bytes) -> object:
+            with naming(path):
+                return packed.write(data)
 
-            yield write
-        with naming(path):
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-            partial.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            file.close()
-        with contextlib.suppress(OSError):
-            partial.unlink()
+        yield write
 
 
 def _packer(ending: str, file: IO[bytes], stack: contextlib.ExitStack) -> IO[bytes]:
@@ -232,28 +225,27 @@ def _packer(ending: str, file: IO[bytes], stack: contextlib.ExitStack) -> IO[byt
 
 
 @contextlib.contextmanager
-def new_table(path: Path) -> Generator[Callable[[Table], object]]:
-    """A Parquet file to write, which gets its name when all of it is on disk. The first part says its columns."""
+def new_table(path: Path, empty: Callable[[], Table]) -> Generator[Callable[[Table], object]]:
+    """A Parquet file to write, which gets its name when all of it is on disk.
+
+    The first part says its columns; if there is no part, ``empty`` does, a table without rows.
+    """
     parquet = import_parquet()
     path = path.resolve()
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    writer: list[Any] = []
+    with new_binary(path) as file:
+        writer: list[Any] = []
 
-    def write(table: Table) -> object:
-        with naming(path):
-            if not writer:
-                writer.append(parquet.ParquetWriter(partial, table.schema))
-            return writer[0].write_table(table)
-
-    try:
-        yield write
-        if writer:
+        def write(table: Table) -> object:
             with naming(path):
-                writer[0].close()
-                partial.replace(path)
-    finally:
-        for opened in writer:
-            with contextlib.suppress(OSError):
-                opened.close()
-        with contextlib.suppress(OSError):
-            partial.unlink()
+                if not writer:
+                    writer.append(parquet.ParquetWriter(file, table.schema))
+                return writer[0].write_table(table)
+
+        try:
+            yield write
+            if not writer:
+                write(empty())
+        finally:
+            for opened in writer:
+                with naming(path):
+                    opened.close()
