@@ -120,7 +120,9 @@ class TestScore:
         code, out, err = call("score", model, "in.tsv", "--workers", "1")
         assert code == 0
         assert len(out.splitlines()) == 122
-        assert "2 of 122 rows are malformed and have no scores: bad-record 1, invalid-utf8 1" in err
+        said = "2 of 122 rows are malformed and have no scores: bad-record 1, invalid-utf8 1"
+        assert said in err
+        assert said in call("score", model, "-", "--workers", "1", stdin=TSV.encode() + b"one\n\xff\tb\n")[2]
 
     def test_calibrations(self, call: Call, model: Path, tmp_path: Path):
         by_model = call("score", model, "in.tsv", "--workers", "1")[1]
@@ -144,6 +146,7 @@ class TestScore:
             (["in.tsv", "-o", "in.tsv"], "--output: expected another file than the input"),
             (["in.tsv", "-o", "a", "--json", "b"], "expected --output or --json, got both"),
             (["in.tsv", "--calibrate-on", "none.tsv"], "none.tsv"),
+            (["-", "--save-calibration", "c.json"], "--save-calibration: expected a file of pairs, got a pipe"),
         ],
     )
     def test_wrong_use(self, call: Call, model: Path, arguments: list[str], message: str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rela.filtering.corpus import Progress, ScoreOptions
     from rela.filtering.scorer import Scorer, WindowScores
     from rela.filtering.shards import PartForm, Shard
+    from rela.filtering.survey import Survey
     from rela.text.readers import PairSource
     from rela.text.rows import RowWindow
 
@@ -62,15 +63,21 @@ class ScoreJob(_Job):
 
 def run_score(job: ScoreJob) -> None:
     """Score, and write."""
-    from rela.filtering.corpus import score_corpus, score_stream
+    from rela.filtering.corpus import say_problems, score_corpus, score_stream
+    from rela.filtering.survey import Survey
 
     options = score_options(job)
     table = job.output is not None and job.output.name.endswith(_TABLE)
     console = progress_console()
     with row_progress(console) as progress:
         if STDOUT in options.source.paths:
-            found = score_stream(options, progress)
-            _write(job, options, found, table=table)
+            if job.save_calibration is not None:
+                raise typer.BadParameter(
+                    "--save-calibration: expected a file of pairs, got a pipe; write it to one first"
+                )
+            seen = Survey()
+            _write(job, options, _counted(score_stream(options, progress), seen), table=table)
+            say_problems(seen)
             return
         if job.output is not None and (not job.output.exists() or job.output.is_file()):
             folder = job.output.with_name(f"{job.output.name}.partial")
@@ -85,6 +92,14 @@ def run_score(job: ScoreJob) -> None:
             finally:
                 scored.kept.close()
     tell_speed(console, scored)
+
+
+def _counted(rows: Iterable[tuple[RowWindow, WindowScores]], seen: Survey) -> Iterator[tuple[RowWindow, WindowScores]]:
+    """The same rows; what is wrong with them is counted as they pass."""
+    for window, scores in rows:
+        seen.num_rows += len(window)
+        seen.problems.update(window.problems.values())
+        yield window, scores
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from rela.filtering.scorer import FEWEST_PAIRS, Scorer
+from rela.filtering.scorer import Scorer, TooFewPairsError
 
 PAIRS: Final = 500
 """Enough to learn from, few enough to take seconds."""
@@ -15,9 +15,7 @@ PAIRS: Final = 500
 def remember_quality(folder: Path, pairs: Sequence[tuple[str, str]]) -> Path | None:
     """Calibrate a model on the first of its validation pairs, in its folder; None if there are too few of them."""
     usable = [pair for pair in pairs if all(side.strip() for side in pair)][:PAIRS]
-    if len(usable) < FEWEST_PAIRS:
-        return None
     try:
         return Scorer.load(folder).calibrated(usable).remember(folder)
-    except ValueError:  # too many of them are too long
+    except TooFewPairsError:
         return None

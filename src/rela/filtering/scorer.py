@@ -46,6 +46,10 @@ _SURFACE: Final = ("length_ratio", "copied", "numbers", "strange.source", "stran
 _DIGITS: Final = re.compile(r"\d+")
 
 
+class TooFewPairsError(ValueError):
+    """There is not enough to learn quality from."""
+
+
 @dataclass(frozen=True)
 class WindowScores:
     """The scores of a window's pairs ``[n, columns]``. Those with too many pieces are not ``kept``, and have NaN."""
@@ -239,25 +243,21 @@ class Scorer:
         pairs: Sequence[tuple[str, str]],
         *,
         noises: Sequence[str] = tuple(NOISES),
-        foreign: Sequence[str] | None = None,
         seed: int = 1,
     ) -> Scorer:
-        """The same model, calibrated on a sample of a corpus: its pairs, and the same pairs spoiled in these ways.
-
-        ``foreign`` are sentences in other languages than the target's; without them, those of the source are taken.
-        """
+        """The same model, calibrated on a sample of a corpus: its pairs, and the same pairs spoiled in these ways."""
         _check_texts(pairs)
         window = EncodedWindow.encode(self.tokenizers, pairs)
         places = np.flatnonzero(window.longest <= self.max_pieces)
         if len(places) < FEWEST_PAIRS:
-            raise ValueError(
+            raise TooFewPairsError(
                 f"expected at least {FEWEST_PAIRS} pairs to learn from what a good pair is, got {len(places)}; "
                 "calibrate on more pairs of the same kind"
             )
         usable = [pairs[place] for place in places.tolist()]
         letters = Letters.learn([source for source, _ in usable]), Letters.learn([target for _, target in usable])
         seen = self._look(window, pairs, places, letters=letters, word_losses=True)
-        material = Material(usable, self.languages.target, foreign)
+        material = Material(usable, self.languages.target)
         spoiled = self.spoiled_features(material, noises, seed, letters)
         shuffled = self.features(
             [(noisy.source, noisy.target) for noisy in make_noise("shuffled", material, seed)], letters

@@ -26,7 +26,6 @@ Table = Any
 TOO_MANY_PIECES: Final = "too-many-pieces"
 PROBLEM_COLUMN: Final = "problem"
 SPANS_COLUMN: Final = "suspicious"
-_QUALITY: Final = COLUMNS.index("quality")
 
 
 def columns_of(*, spans: bool) -> list[str]:
