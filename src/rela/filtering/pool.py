@@ -63,10 +63,13 @@ def scoring(options: PoolOptions) -> Generator[ScoreWindows]:
     )
     try:
         yield lambda windows: _shared_out(pool, windows, options.workers * _AHEAD)
-    finally:
+    except BaseException:  # do not wait for windows that nobody wants now
+        processes = list((pool._processes or {}).values())  # pyright: ignore[reportPrivateUsage] (no other way)
         pool.shutdown(wait=False, cancel_futures=True)
-        for process in list((pool._processes or {}).values()):
+        for process in processes:
             process.terminate()
+        raise
+    pool.shutdown()
 
 
 def _shared_out(
