@@ -111,6 +111,23 @@ class TestResuming:
         monkeypatch.setattr(Scorer, "score_window", None)  # would fail
         assert score_corpus(options(model, crawl), tmp_path / "scores", quietly).speed.rows == 0
 
+    def test_quality_is_learned_once(self, model: Path, crawl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        learning = options(model, crawl, calibrate_on="input")
+        first = score_corpus(learning, tmp_path / "scores", quietly)
+        first.kept.close()
+        with monkeypatch.context() as patched:
+            patched.setattr(Scorer, "calibrated", None)  # would fail
+            again = score_corpus(learning, tmp_path / "scores", quietly)
+            again.kept.close()
+        assert again.calibration.to_json() == first.calibration.to_json()
+        (tmp_path / "scores" / "calibration.json").write_text("{")  # damaged: learned again, and the same
+        third = score_corpus(learning, tmp_path / "scores", quietly)
+        assert third.calibration.to_json() == first.calibration.to_json()
+        third.kept.close()
+        fourth = score_corpus(replace(learning, seed=2), tmp_path / "scores", quietly)
+        assert fourth.calibration.to_json() != first.calibration.to_json()
+        assert fourth.speed.rows == 216
+
     @pytest.mark.parametrize("change", ["input", "options"])
     def test_another_recipe_begins_anew(self, model: Path, crawl: Path, tmp_path: Path, change: str):
         copy = tmp_path / "copy.tsv"

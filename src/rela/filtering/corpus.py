@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from rela._files import digest
+from rela._version import __version__
 from rela._warn import warn
 from rela.filtering.calibration import Calibration
 from rela.filtering.encoding import EncodedWindow
@@ -113,9 +114,10 @@ def score_corpus(options: ScoreOptions, folder: Path, progress: Progress) -> Sco
 
     survey = look_through(options.windows(), seed=options.seed, seen=seen("reading", None))
     scorer = replace(Scorer.load(options.model, options.device), max_pieces=options.max_pieces)
-    calibration = calibration_for(scorer, options, survey.sample)
-    kept = KeptScores(folder, _recipe(options, scorer, calibration))
+    chosen = _chosen_calibration(scorer, options, survey.sample)
+    kept = KeptScores(folder, _recipe(options, scorer, chosen))
     try:
+        calibration = chosen or kept.calibration(lambda: _learned(scorer, options, survey.sample))
         todo = [number for number in range(survey.num_windows) if not kept.has(number)]
         share = _speed_share(replace(scorer, calibration=calibration), survey.sample) if todo else None
         advance = seen("scoring", survey.num_rows)
@@ -150,19 +152,26 @@ def score_stream(options: ScoreOptions, progress: Progress) -> Iterator[tuple[Ro
 
 def calibration_for(scorer: Scorer, options: ScoreOptions, sample: list[tuple[str, str]]) -> Calibration:
     """By what quality is computed, as the options say."""
+    return _chosen_calibration(scorer, options, sample) or _learned(scorer, options, sample)
+
+
+def _learned(scorer: Scorer, options: ScoreOptions, sample: list[tuple[str, str]]) -> Calibration:
+    with one_thread():
+        found = scorer.calibrated(sample, seed=options.seed).calibration
+    assert found is not None
+    return found
+
+
+def _chosen_calibration(scorer: Scorer, options: ScoreOptions, sample: list[tuple[str, str]]) -> Calibration | None:
+    """The calibration that is there already, if it is to be used; None: one is to be learned from the sample."""
     wanted = options.calibrate_on
     if isinstance(wanted, Calibration):
-        checked = scorer.with_calibration(wanted).calibration
-        assert checked is not None
-        return checked
+        return scorer.with_calibration(wanted).calibration
     window = EncodedWindow.encode(scorer.tokenizers, sample)
     usable = int((window.longest <= scorer.max_pieces).sum())
     enough = usable >= (FEWEST_PAIRS if wanted == "input" or scorer.calibration is None else SAMPLE // 2)
     if wanted != "model" and enough:
-        with one_thread():
-            found = scorer.calibrated(sample, seed=options.seed).calibration
-        assert found is not None
-        return found
+        return None
     if wanted != "input" and scorer.calibration is not None:
         return scorer.calibration
     raise NoCalibrationError(
@@ -193,7 +202,7 @@ def _speed_share(scorer: Scorer, sample: list[tuple[str, str]]) -> float | None:
     return float(np.median(ratios))
 
 
-def _recipe(options: ScoreOptions, scorer: Scorer, calibration: Calibration) -> dict[str, Any]:
+def _recipe(options: ScoreOptions, scorer: Scorer, calibration: Calibration | None) -> dict[str, Any]:
     """All that decides what the scores are. The number of processes is not among it."""
     source = options.source
     return {
@@ -203,7 +212,8 @@ def _recipe(options: ScoreOptions, scorer: Scorer, calibration: Calibration) -> 
         "keys": list(source.keys),
         "header": options.header,
         "model": scorer.weights_digest,
-        "calibration": calibration.to_json(),
+        "calibration": {"learned_by_seed": options.seed} if calibration is None else calibration.to_json(),
+        "version": __version__,
         "spans": options.spans,
         "max_pieces": options.max_pieces,
         "max_chars": options.max_chars,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from rela._files import write_bytes, write_text
 from rela._lock import FolderLock
+from rela.filtering.calibration import Calibration
 from rela.filtering.scorer import WindowScores
 from rela.filtering.scores import COLUMNS
 
 _RECIPE_FILE: Final = "recipe.json"
+_CALIBRATION_FILE: Final = "calibration.json"
 _IN_A_FOLDER: Final = 1000
 
 
@@ -36,6 +38,7 @@ class KeptScores:
         )
         wanted = {**json.loads(json.dumps(recipe)), "columns": list(COLUMNS)}
         if self._recipe() != wanted:
+            (folder / _CALIBRATION_FILE).unlink(missing_ok=True)
             for path in folder.iterdir():
                 if path.is_dir():
                     shutil.rmtree(path)
@@ -46,6 +49,16 @@ class KeptScores:
             return json.loads((self.folder / _RECIPE_FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
+
+    def calibration(self, learn: Callable[[], Calibration]) -> Calibration:
+        """The one that was learned for these scores; learned now if none was, or not one that can be read."""
+        path = self.folder / _CALIBRATION_FILE
+        try:
+            return Calibration.load(path)
+        except (OSError, ValueError):
+            found = learn()
+            found.save(path)
+            return found
 
     def close(self) -> None:
         """Let others have the folder."""
