@@ -8,6 +8,7 @@ import pytest
 from tests.filtering.scoring import made_pairs, make_scorer
 from tests.training.helpers import make_store, tiny_config, train
 
+from rela.bench.results import check
 from rela.cli._app import run
 from rela.cli._commands import COMMANDS, GROUPS
 from rela.filtering.noises import NOISES
@@ -84,7 +85,7 @@ class TestBench:
     def test_over_time(self, call: Call, tmp_path: Path):
         train(tiny_config(make_store(tmp_path / "data")), tmp_path / "run")
         code, out, err = call(
-            "bench", "noise", "run", *FILES, *LEARN, "--over-time", "shuffled", "--count", "60", "--json", "curves.json"
+            "bench", "noise", "run", *FILES, "--over-time", "shuffled", "--count", "60", "--json", "curves.json"
         )
         assert code == 0, err
         (run_,) = json.loads((tmp_path / "curves.json").read_text())["runs"]
@@ -94,8 +95,24 @@ class TestBench:
 
     def test_wrong_use(self, call: Call, tmp_path: Path):
         make_scorer(tmp_path / "model")
-        assert call("bench", "noise", "model", *FILES, *LEARN, "--over-time", "salad")[0] == 2
+        assert call("bench", "noise", "model", *FILES, "--over-time", "salad")[0] == 2
+        assert call("bench", "noise", "model", *FILES, *LEARN, "--over-time", "shuffled")[0] == 2
+        assert call("bench", "noise", "model", *FILES)[0] == 2
         (tmp_path / "fr").write_text("one\n")
         code, _, err = call("bench", "noise", "model", *FILES, *LEARN, "--foreign", "fr")
         assert code == 1
         assert "expected a line for each of 80 pairs, got 1" in err
+
+
+def test_bench_score(call: Call, tmp_path: Path):
+    make_scorer(tmp_path / "model")
+    code, out, err = call("bench", "score", "model", *FILES, "--workers", "1", "--json", "score.json")
+    assert code == 0, err
+    assert "80 pairs in" in out
+    assert "memory of all processes: at most" in out
+    found = json.loads((tmp_path / "score.json").read_text())
+    check(found)
+    (entry,) = found["models"]
+    assert entry["measures"]["score.share_of_bare"]["target"] == 0.8
+    assert entry["measures"]["score.flipped"]["value"] <= 1e-4
+    assert 0 < entry["measures"]["score.memory_peak_gb"]["value"] < 4

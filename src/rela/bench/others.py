@@ -53,18 +53,26 @@ def _seconds() -> tuple[float, float] | None:
 
 def _own_ticks() -> int:
     """Of this process and all that descend from it; what has ended counts for whoever waited for it."""
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
+    return sum(sum(int(field) for field in fields[11:15]) for fields in _family().values())
+
+
+def descendants() -> list[int]:
+    """The numbers of this process and of all that descend from it; none where the system does not tell."""
+    return list(_family())
+
+
+def _family() -> dict[int, list[str]]:
+    """Of this process and all that descend from it: what the system writes about each, by its number."""
+    found: dict[int, list[str]] = {}
     for path in _PROC.glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):  # it may end while we look
+        with contextlib.suppress(OSError, ValueError):  # it may end while we look
             fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            number = int(path.parent.name)
-            parents[number] = int(fields[1])
-            ticks[number] = sum(int(field) for field in fields[11:15])
+            if len(fields) > 14:
+                found[int(path.parent.name)] = fields
 
     def is_ours(number: int) -> bool:
         while number > 1 and number != os.getpid():
-            number = parents.get(number, 0)
+            number = int(found[number][1]) if number in found else 0
         return number == os.getpid()
 
-    return sum(count for number, count in ticks.items() if is_ours(number))
+    return {number: fields for number, fields in found.items() if is_ours(number)}

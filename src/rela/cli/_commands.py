@@ -13,6 +13,7 @@ from rela.cli import (
     bench_length,
     bench_memory,
     bench_noise,
+    bench_score,
     bench_train,
     demo,
     doctor,
@@ -95,6 +96,11 @@ COMMANDS: list[Command] = [
         name="bench noise",
         run=bench_noise.noise,
         example="rela bench noise --learn-src dev.en --learn-tgt dev.de --src test.en --tgt test.de runs/multi30k",
+    ),
+    Command(
+        name="bench score",
+        run=bench_score.score,
+        example="rela bench score runs/multi30k --src train.en --tgt train.de --json score.json",
     ),
     Command(
         name="bench train",

@@ -24,9 +24,12 @@ def noise(
     source: Annotated[Path, typer.Option("--src", metavar="FILE", help="Good pairs to spoil: source sentences.")],
     target: Annotated[Path, typer.Option("--tgt", metavar="FILE", help="Their translations, as many lines.")],
     learn_source: Annotated[
-        Path, typer.Option("--learn-src", metavar="FILE", help="Other pairs, to learn quality from: source sentences.")
-    ],
-    learn_target: Annotated[Path, typer.Option("--learn-tgt", metavar="FILE", help="Their translations.")],
+        Path | None,
+        typer.Option("--learn-src", metavar="FILE", help="Other pairs, to learn quality from: source sentences."),
+    ] = None,
+    learn_target: Annotated[
+        Path | None, typer.Option("--learn-tgt", metavar="FILE", help="Their translations.")
+    ] = None,
     foreign: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The sentences of --src in a third language, for the wrong language."),
@@ -49,8 +52,13 @@ def noise(
     noise but the one that it is measured on. attention_penalty is coverage deviation and absentmindedness, after
     Rikters and Fishel (2017); the JSON has all scores.
     """
+    learned = (learn_source, learn_target)
+    if over_time is None and None in learned:
+        raise typer.BadParameter("expected --learn-src and --learn-tgt, other pairs to learn quality from")
+    if over_time is not None and learned != (None, None):
+        raise typer.BadParameter("--over-time: expected no --learn-src and --learn-tgt; heads need no quality")
     files = {"--src": [source], "--tgt": [target], "--learn-src": [learn_source], "--learn-tgt": [learn_target]}
-    check_not_input(json_to, "--json", files)
+    check_not_input(json_to, "--json", {name: [path for path in paths if path] for name, paths in files.items()})
     import torch
 
     from rela.bench.noise import NoiseTask
@@ -65,7 +73,7 @@ def noise(
     task = NoiseTask(
         name=source.stem,
         pairs=read_text_pairs(source, target, count),
-        calibration=read_text_pairs(learn_source, learn_target, count),
+        calibration=read_text_pairs(learn_source, learn_target, count) if learn_source and learn_target else [],
         foreign=lines,
         seed=seed,
     )
