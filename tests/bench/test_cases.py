@@ -80,6 +80,7 @@ def test_the_entry_of_a_result_file() -> None:
     assert all(value > 0 for value in entry["measures"]["core.forward+backward"]["value"])
 
 
+@pytest.mark.slow
 def test_entmax_is_measured_where_it_has_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rela.bench.core._ENTMAX_LENGTHS", (64, 64))  # 512 takes long
     entry = measure_core([32, 64], rounds=3, points=Points(None, resume=False))

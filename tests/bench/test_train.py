@@ -62,6 +62,7 @@ def test_paths_relative_to_the_working_folder(store: Path, peer: Path, monkeypat
     assert len(seen) == 1
 
 
+@pytest.mark.slow
 def test_measures_interleaved_pairs(store: Path, peer: Path, tmp_path: Path):
     seen: list[Round] = []
     points = Points(tmp_path / "train.json", resume=True)

@@ -169,7 +169,7 @@ def stopped(number: signal.Signals, *arguments: str, when: Callable[[], bool]) -
     return process.returncode, errors
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_stopped_and_resumed(tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "memory.json"
     points = tmp_path / "memory.json.points"

@@ -69,6 +69,7 @@ def test_a_forced_kernel_that_cannot_be_built_is_a_problem(tmp_path: Path):
     assert "unset RELA_KERNEL" in problem["remedy"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cc", "reason"),
     [
