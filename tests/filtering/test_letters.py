@@ -25,11 +25,18 @@ def test_a_text_by_itself_or_among_others():
 
 
 def test_by_definition():
-    """Three bytes of which there are n in N letters of B buckets cost log((N + B) / (n + 1))."""
+    """Three bytes of which there are n in N letters of B buckets cost log((N + B) / (n + 1)), but at most what three in
+    four letters cost less than."""
     letters = Letters.learn(["aaaa"])  # " aa", "aaa" twice, "aa "
     size = len(letters.costs)
     expected = np.mean([np.log((4 + size) / n) for n in (2, 3, 3, 2)])
     assert letters.strangeness(["aaaa"])[0] == pytest.approx(expected, rel=1e-3)
+    assert letters.strangeness(["bbbb"])[0] == pytest.approx(np.log((4 + size) / 2), rel=1e-3)
+
+
+def test_a_name_is_less_strange_than_another_language():
+    letters = Letters.learn(GERMAN)
+    assert letters.strangeness(["eine Katze schläft auf dem Zwyxqoph"])[0] < letters.strangeness(FRENCH).min()
 
 
 def test_round_trip():
@@ -48,5 +55,5 @@ def test_the_price_of_strangeness_is_fixed():
     corpus[:20, 1] += 8
     found = fit_quality(names, corpus, noise, [])
     plain, strange = found.logits(np.array([[0.0, 0.0], [0.0, 4.5]])).tolist()
-    assert plain - strange == pytest.approx(4.0 * ((4.5 - found.centre[1]) / found.scale[1] - 2.5))
+    assert plain - strange == pytest.approx(5.0 * ((4.5 - found.centre[1]) / found.scale[1] - 2.0))
     assert found.quality(corpus[:20]).max() < 0.5

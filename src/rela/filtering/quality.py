@@ -39,8 +39,8 @@ BOTH_ARE_BAD: Final = frozenset({"length_ratio"})
 NOT_LEARNED: Final = frozenset({"strange"})
 """Features by the first part of their names; of all others, high is bad."""
 
-_STRANGE_FROM: Final = 2.5
-_STRANGE_COST: Final = 4.0
+_STRANGE_FROM: Final = 2.0
+_STRANGE_COST: Final = 5.0
 """Each deviation by which a text is stranger than so many costs so much, in log-odds."""
 
 
