@@ -15,12 +15,13 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 CONFIG: Final = ROOT / "configs" / "null-attention.yaml"
 RUNS: Final = ROOT / "runs" / "null"
 
-MIXED: Final = ("spoiling.begin=0", "spoiling.share=0.3", "spoiling.kinds=[shuffle]", "spoiling.learned=true")
-"""As if 30% of the corpus were pairs that do not belong together."""
+MIXED: Final = ("spoiling.share=0.3", "spoiling.kinds=[shuffle]", "spoiling.learned=true")
+"""From some way into the training on, as if 30% of the corpus were pairs that do not belong together."""
 
 WAYS: Final[dict[str, tuple[str, ...]]] = {
     "plain": (),
     "mixed": MIXED,
+    "mixed-early": (*MIXED, "spoiling.begin=0"),
     "recipe": ("spoiling.share=0.25", "spoiling.null_loss=1"),
     "strong": ("spoiling.share=0.4", "spoiling.null_loss=4"),
     "mixed-threshold": (
