@@ -1,6 +1,7 @@
 """`rela noise` and `rela bench noise`: what they write, say and refuse."""
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +27,9 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
             (tmp_path / f"{split}.{name}").write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
 
     def command(*arguments: str) -> tuple[int, str, str]:
-        code = run(COMMANDS, GROUPS, list(arguments))
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            code = run(COMMANDS, GROUPS, list(arguments))
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -58,12 +61,25 @@ class TestNoise:
             (["--kinds", "shuffled,salad"], "--kinds: expected some of shuffled"),
             (["--share", "2"], "2"),
             (["-o", "test.en"], "--output: expected another file than --src"),
+            (["-o", "-"], "expected files, got standard output"),
+            (["--labels", "crawl.tsv"], "--labels: expected another file than --output"),
         ],
     )
     def test_wrong_use(self, call: Call, arguments: list[str], message: str):
         code, _, err = call("noise", *FILES, "-o", "crawl.tsv", *arguments)
         assert code == 2
         assert message in err
+
+    def test_what_is_left_out_is_said(self, call: Call, tmp_path: Path):
+        with (tmp_path / "test.en").open("a") as english, (tmp_path / "test.de").open("a") as german:
+            english.write("\na\tb\nlong\nalone\n")
+            german.write("x\nc\n" + "9" * 5000 + "\n")
+        code, out, err = call("noise", *FILES, "-o", "crawl.tsv", "--kinds", "number", "--share", "1")
+        assert code == 0
+        assert "left out: empty-source 1, tab 1, unequal-lines 1" in err
+        assert "81 pairs" in out
+        (tmp_path / "fr").write_text("\n")
+        assert "expected sentences of a third language" in call("noise", *FILES, "-o", "c.tsv", "--foreign", "fr")[2]
 
 
 class TestBench:

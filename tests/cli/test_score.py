@@ -10,8 +10,11 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.cli.translating import names, same_package
@@ -147,6 +150,8 @@ class TestScore:
             (["in.tsv", "-o", "a", "--json", "b"], "expected --output or --json, got both"),
             (["in.tsv", "--calibrate-on", "none.tsv"], "none.tsv"),
             (["-", "--save-calibration", "c.json"], "--save-calibration: expected a file of pairs, got a pipe"),
+            (["in.tsv", "--save-calibration", "in.tsv"], "--save-calibration: expected another file than the input"),
+            (["in.tsv", "--save-calibration", "no/c.json"], "the folder of 'no/c.json' does not exist"),
         ],
     )
     def test_wrong_use(self, call: Call, model: Path, arguments: list[str], message: str):
@@ -154,6 +159,90 @@ class TestScore:
         assert code in (1, 2)
         assert out == ""
         assert message in err
+
+
+class TestOddInputs:
+    def test_a_pipe_with_a_name(self, call: Call, model: Path, tmp_path: Path):
+        plain = call("score", model, "in.tsv", "--workers", "1")[1]
+        os.mkfifo(tmp_path / "pipe")
+        with ThreadPoolExecutor() as pool:
+            pool.submit((tmp_path / "pipe").write_bytes, TSV.encode())
+            assert call("score", model, "pipe", "--workers", "1")[:2] == (0, plain)
+        code, _, err = call("filter", "pipe", "--model", model)
+        assert code == 2
+        assert "expected a file, which is read more than once, got a pipe" in err
+
+    def test_calibration_reads_as_the_input_is_read(self, call: Call, model: Path, tmp_path: Path):
+        turned = "id\tde\ten\n" + "".join(f"{n}\t{t}\t{s}\n" for n, (s, t) in enumerate(PAIRS))
+        (tmp_path / "t.tsv").write_text(turned, encoding="utf-8")
+        options = ["--columns", "3,2", "--header", "--workers", "1", "--calibrate-on"]
+        by_input = call("score", model, "t.tsv", *options, "input")[1]
+        assert call("score", model, "t.tsv", *options, "t.tsv")[1] == by_input
+        rows = [{"a": source, "b": target} for source, target in PAIRS]
+        (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        code, _, err = call("score", model, "r.jsonl", "--keys", "a,b", "--calibrate-on", "r.jsonl", "--workers", "1")
+        assert code == 0, err
+
+    def test_all_columns_come_out(self, call: Call, model: Path, tmp_path: Path):
+        lines = ["id\ten\tde", *(f"{n}\t{s}\t{t}" for n, (s, t) in enumerate(PAIRS))]
+        (tmp_path / "t.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        options = ["--columns", "2,3", "--header", "--workers", "1"]
+        assert call("score", model, "t.tsv", *options, "-o", "o.jsonl")[0] == 0
+        rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text(encoding="utf-8").splitlines()]
+        assert [row["raw"] for row in rows] == lines[1:]
+        assert call("score", model, "t.tsv", *options, "-o", "o.parquet")[0] == 0
+        assert pq.read_table(tmp_path / "o.parquet").column("raw").to_pylist() == lines[1:]
+
+    def test_nested_columns_of_a_table(self, call: Call, model: Path, tmp_path: Path):
+        rows = [{"en": source, "de": target} for source, target in PAIRS]
+        pq.write_table(pa.table({"id": range(len(PAIRS)), "translation": rows}), tmp_path / "t.parquet")
+        plain = call("score", model, "in.tsv", "--json", "-", "--workers", "1")[1].splitlines()
+        for keys in ([], ["--keys", "translation.en,translation.de"]):
+            code, out, err = call("score", model, "t.parquet", *keys, "--workers", "1")
+            assert code == 0, err
+            found = [json.loads(line) for line in out.splitlines()]
+            assert [row["quality"] for row in found] == [json.loads(line)["quality"] for line in plain]
+            assert found[3]["translation"] == rows[3]
+        code, _, err = call("score", model, "t.parquet", "--keys", "translation.en,translation.fr", "--workers", "1")
+        assert code == 1
+        assert "expected the columns translation.en and translation.fr, got id, translation" in err
+
+    def test_tables_with_bytes_numbers_and_scores_of_their_own(self, call: Call, model: Path, tmp_path: Path):
+        texts = [pair[0].encode() for pair in PAIRS[:-1]] + [b"\xff bad"]
+        source = pa.array(texts, pa.binary()).view(pa.string())
+        extra: dict[str, Any] = {"x": [float("nan")] * len(PAIRS), "quality": ["mine"] * len(PAIRS)}
+        table = pa.table({"source": source, "target": [pair[1] for pair in PAIRS], **extra})
+        pq.write_table(table, tmp_path / "t.parquet")
+        code, out, err = call("score", model, "t.parquet", "--workers", "1")
+        assert code == 0, err
+        rows = [json.loads(line) for line in out.splitlines()]
+        assert rows[-1]["problem"] == "invalid-utf8"
+        assert rows[-1]["target"] == PAIRS[-1][1]
+        assert rows[0]["x"] is None
+        assert call("score", model, "t.parquet", "-o", "o.parquet", "--workers", "1")[0] == 0
+        assert call("score", model, "o.parquet", "-o", "p.parquet", "--workers", "1")[0] == 0
+        names_of = pq.read_schema(tmp_path / "p.parquet").names
+        assert len(names_of) == len(set(names_of))
+
+    def test_rows_of_json_with_keys_of_ours(self, call: Call, model: Path, tmp_path: Path):
+        rows = [{"source": s, "target": t, "line": "mine", "x": float("nan")} for s, t in PAIRS]
+        (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        code, out, err = call("score", model, "r.jsonl", "--workers", "1")
+        assert code == 0, err
+        assert all(json.loads(line)["line"] == "mine" for line in out.splitlines())
+
+    def test_the_same_pair_again_and_again(self, call: Call, model: Path, tmp_path: Path):
+        (tmp_path / "s.tsv").write_text("\t".join(PAIRS[0]) + "\n", encoding="utf-8")
+        (tmp_path / "same.tsv").write_text(("\t".join(PAIRS[0]) + "\n") * 80, encoding="utf-8")
+        code, out, _ = call("score", model, "same.tsv", "--calibrate-on", "input", "--workers", "1")
+        assert code == 0
+        assert "nan" not in out
+
+    def test_too_many_pieces_are_counted(self, call: Call, model: Path, tmp_path: Path):
+        (tmp_path / "in.tsv").write_text(TSV + "dog\t" + "Hund " * 1100 + "\n", encoding="utf-8")
+        said = "1 of 121 rows are malformed and have no scores: too-many-pieces 1"
+        assert said in call("score", model, "in.tsv", "--workers", "1")[2]
+        assert said in call("score", model, "-", "--workers", "1", stdin=(tmp_path / "in.tsv").read_bytes())[2]
 
 
 class TestFilter:
@@ -192,6 +281,10 @@ class TestFilter:
             (["in.tsv", "--model", "m", "--budget", "3"], "--model: expected no option of what it leaves out"),
             (["in.tsv", "--train", "--languages", "en"], "--languages: expected two"),
             (["in.tsv", "--train", "--attention", "relo"], "unknown attention"),
+            (["in.tsv", "--model", "m", "--threshold", "nan"], "threshold: expected a number, got nan"),
+            (["in.tsv", "--train", "--budget", "inf"], "--budget: expected minutes, got inf"),
+            (["in.tsv", "--train", "--device", "cuda:77"], "cuda:77"),
+            (["in.jsonl", "--train", "--keys", "en"], "--keys: expected two different keys"),
         ],
     )
     def test_wrong_use(self, call: Call, arguments: list[str], message: str):
@@ -203,6 +296,22 @@ class TestFilter:
         code, _, err = call("filter", "in.tsv", "--train")
         assert code == 1
         assert "expected at least 500 good pairs to train a scorer on, got 120" in err
+
+    def test_nothing_of_the_user_is_overwritten_or_deleted(self, call: Call, model: Path, tmp_path: Path):
+        (tmp_path / "kept.tsv").write_text(TSV, encoding="utf-8")
+        code, _, err = call("filter", "kept.tsv", "--model", model, "--out", ".", "--workers", "1")
+        assert code == 2
+        assert "--out: expected another file than the input" in err
+        assert (tmp_path / "kept.tsv").read_text(encoding="utf-8") == TSV
+        for own, command in (
+            ("own/scores/mine", ["filter", "in.tsv", "--model", model, "--out", "own"]),
+            ("o.tsv.partial/mine", ["score", model, "in.tsv", "-o", "o.tsv"]),
+        ):
+            (tmp_path / own).mkdir(parents=True)
+            code, _, err = call(*command, "--workers", "1")
+            assert code == 1
+            assert "expected a new folder, or one of scores, got one with mine in it" in err
+            assert (tmp_path / own).is_dir()
 
 
 def test_train_a_scorer_on_the_crawl_itself(call: Call, tmp_path: Path):
@@ -220,6 +329,32 @@ def test_train_a_scorer_on_the_crawl_itself(call: Call, tmp_path: Path):
     assert code == 0
     assert "plan:" not in err
     assert (folder / "report.html").read_bytes().count(b"<") == report.count(b"<")
+    quality = folder / "training" / "model" / "quality.json"
+    remembered = quality.read_bytes()
+    quality.unlink()  # as if it was killed before it was written
+    assert call(*command)[0] == 0
+    assert quality.read_bytes() == remembered
+    for other in (["--seed", "2"], ["--attention", "softmax"]):
+        code, _, err = call(*command, *other)
+        assert code == 1
+        assert f"expected the pairs and options that its scorer was trained with, got other {other[0][2:]}" in err
+    (tmp_path / "crawl.tsv").write_text("".join(f"{t}\t{s}\n" for s, t in pairs), encoding="utf-8")
+    assert "got other inputs" in call(*command)[2]
+
+
+@pytest.mark.slow
+def test_training_stopped_by_ctrl_c(tmp_path: Path):
+    (tmp_path / "crawl.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in made_pairs(600, seed=4)), encoding="utf-8")
+    command = [sys.executable, "-m", "rela", "filter", "crawl.tsv", "--train", "--tokens", "2000000", "--out", "clean"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=same_package(), stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not (tmp_path / "clean" / "training" / "log.jsonl").exists():
+        time.sleep(0.05)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "rela: stopped; the same command goes on from here" in err
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])

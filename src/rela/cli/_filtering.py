@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from rela._device import checked_device
 from rela._files import ending_of, write_text
-from rela.cli._output import STDOUT, write_json
-from rela.cli._pairs_input import pair_source
+from rela.cli._output import check_not_input, write_json
+from rela.cli._pairs_input import MAX_PIECES, is_stream, pair_source, two_keys
 from rela.cli._scoring import progress_console, row_progress, score_options, tell_speed
 from rela.cli._usage import refuse_unused, told_when_stopped, wrong_use
+from rela.cli.filter_corpus import ATTENTION, BUDGET, SEED
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
 
 _THRESHOLD: Final = 0.5
 _RULE_OPTIONS: Final = ("--keep", "--threshold", "--top", "--by")
+_SUMMARY: Final = "summary.json"
+_REPORT: Final = "report.html"
 _FORWARD: Final = 3.0  # scoring is about so many times as fast as training
 
 
@@ -70,8 +77,9 @@ def run_filter(context: typer.Context, job: FilterJob) -> None:
     first = job.pairs or job.src
     assert first is not None
     out = job.out or Path(f"{first}.sieve")
+    _check_outputs(job, out)
     console = progress_console()
-    with told_when_stopped(lambda: "the same command goes on from here"):
+    with going_on():
         out.mkdir(parents=True, exist_ok=True)
         if job.train:
             job = replace(job, model=_train(job, out, console))
@@ -83,12 +91,38 @@ def run_filter(context: typer.Context, job: FilterJob) -> None:
                 summary = summarise(scored, rule, split, _command(job))
             finally:
                 scored.kept.close()
-        write_text(out / "summary.json", json.dumps(summary, ensure_ascii=False, allow_nan=False) + "\n")
-        page = write_sieve_page(summary, out / "report.html")
+        write_text(out / _SUMMARY, json.dumps(summary, ensure_ascii=False, allow_nan=False) + "\n")
+        page = write_sieve_page(summary, out / _REPORT)
     tell_speed(console, scored)
     _tell(console, scored, rule, split, page)
     if job.json_to is not None:
         write_json({key: value for key, value in summary.items() if key not in ("examples", "quantiles")}, job.json_to)
+
+
+@contextmanager
+def going_on() -> Generator[None]:
+    """Ctrl-C, in a training too, is answered by one line."""
+    from rela.training.signals import InterruptedRunError
+
+    try:
+        with told_when_stopped(lambda: "the same command goes on from here", InterruptedRunError):
+            yield
+    except InterruptedRunError as error:
+        raise typer.Exit(128 + error.signal_number) from None  # as shells have it
+
+
+def _check_outputs(job: FilterJob, out: Path) -> None:
+    """Nothing that is read may be written."""
+    from rela.filtering.splitting import files_of
+
+    languages = _languages(job) if job.train else None
+    source = pair_source(job.pairs, job.src, job.tgt, job.form, job.columns, job.keys, languages)
+    written = [*(path for paths in files_of(source, out).values() for path in paths), out / _SUMMARY, out / _REPORT]
+    read = [*source.paths, *([] if job.calibrate_on in (None, "input", "model") else [job.calibrate_on])]
+    for path in written:
+        check_not_input(path, "--out", {"the input": read})
+    if job.json_to is not None:
+        check_not_input(job.json_to, "--json", {"the input": read, "an output": written})
 
 
 def _rule(job: FilterJob) -> Rule:
@@ -106,12 +140,17 @@ def _rule(job: FilterJob) -> Rule:
 def _check(context: typer.Context, job: FilterJob) -> None:
     if (job.model is None) != job.train:
         raise typer.BadParameter("expected --model MODEL, or --train to make one of the pairs, and not both")
-    if STDOUT in (job.pairs, job.src, job.tgt) or (job.pairs is None and job.src is None):
-        raise typer.BadParameter("expected a file, which is read more than once; write standard input to one first")
+    inputs = [path for path in (job.pairs, job.src, job.tgt) if path is not None]
+    if not inputs or any(map(is_stream, inputs)):
+        raise typer.BadParameter("expected a file, which is read more than once, got a pipe; write it to a file first")
+    with wrong_use():
+        checked_device(job.device)
     if not job.train:
         refuse_unused(context, "--model", "budget", "tokens", "attention", "languages", "seed")
     elif job.tokens is not None:
         refuse_unused(context, "--tokens", "budget")
+    elif not math.isfinite(job.budget):
+        raise typer.BadParameter(f"--budget: expected minutes, got {job.budget}")
 
 
 def _languages(job: FilterJob) -> tuple[str, str]:
@@ -125,15 +164,17 @@ def _languages(job: FilterJob) -> tuple[str, str]:
         if all(named) and named[0] != named[1]:
             return named
     if job.keys is not None:
-        first, second = (key.rpartition(".")[2] for key in job.keys.split(",", 1))
-        return first, second
+        first, second = (key.rpartition(".")[2] for key in two_keys(job.keys))
+        if first != second:
+            return first, second
     return "source", "target"
 
 
 def _train(job: FilterJob, out: Path, console: Console) -> Path:
     from rela.attention.spec import resolve
     from rela.cli._progress import TrainingProgress
-    from rela.experiments.sieve import plan_training, prepare_crawl, scorer_config, train_scorer
+    from rela.experiments.sieve import claim_training, plan_training, prepare_crawl, scorer_config, train_scorer
+    from rela.filtering.corpus import source_recipe
     from rela.text.store import Store
     from rela.training.runs import CONFIG_FILE
 
@@ -141,6 +182,16 @@ def _train(job: FilterJob, out: Path, console: Console) -> Path:
         resolve(job.attention)
     languages = _languages(job)
     source = pair_source(job.pairs, job.src, job.tgt, job.form, job.columns, job.keys, languages)
+    claim_training(
+        out,
+        {
+            **source_recipe(source, header=job.header),
+            "languages": list(languages),
+            "attention": job.attention,
+            "seed": job.seed,
+            "budget": {"minutes": job.budget} if job.tokens is None else {"tokens": job.tokens},
+        },
+    )
     store = prepare_crawl(source, languages, out, console.print, header=job.header)
     run = out / "training"
     tokens = job.tokens
@@ -169,10 +220,18 @@ def _command(job: FilterJob) -> str:
         "--columns": job.columns,
         "--keys": job.keys,
         "--calibrate-on": job.calibrate_on,
+        "--max-pieces": None if job.max_pieces == MAX_PIECES else job.max_pieces,
+        "--device": None if job.device == "cpu" else job.device,
     }
     if job.train:
         parts.append("--train")
-        named |= {"--tokens": job.tokens, "--languages": job.languages}
+        named |= {
+            "--budget": None if job.tokens is not None or job.budget == BUDGET else f"{job.budget:g}",
+            "--tokens": job.tokens,
+            "--languages": job.languages,
+            "--attention": None if job.attention == ATTENTION else job.attention,
+            "--seed": None if job.seed == SEED else job.seed,
+        }
     else:
         named["--model"] = job.model
     for name, value in named.items():

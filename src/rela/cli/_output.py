@@ -69,13 +69,21 @@ def write_json(data: Any, destination: str) -> None:
             write_text(path, text)
 
 
+def _is_same(path: Path, target: Path) -> bool:
+    """Whether two paths are one file, by whatever names."""
+    try:
+        return path.resolve() == target or path.samefile(target)
+    except OSError:  # one of them is not there
+        return False
+
+
 def check_not_input(destination: Path | str | None, option: str, inputs: Mapping[str, Iterable[Path | str]]) -> None:
     """Refuse to write onto what is read; ``inputs`` are files by the name of their option."""
     if destination in (None, STDOUT):
         return
     target = Path(destination).resolve()
     for name, paths in inputs.items():
-        if any(path != STDOUT and Path(path).resolve() == target for path in paths):
+        if any(path != STDOUT and _is_same(Path(path), target) for path in paths):
             raise typer.BadParameter(
                 f"{option}: expected another file than {name}, got {str(destination)!r} for both; name a new one"
             )

@@ -17,6 +17,7 @@ from rela.cli._usage import wrong_use
 if TYPE_CHECKING:
     from rela.text.readers import PairSource
 
+MAX_PIECES = 1024
 _FORMATS = ("tsv", "jsonl", "parquet")
 
 SourceOption = Annotated[
@@ -79,7 +80,7 @@ def pair_source(
         with wrong_use():
             return PairSource.files(src, tgt)
     path = path or STDOUT
-    kind = form or (ending_of(path) if ending_of(path) in _FORMATS else "tsv")
+    kind = form or format_of(path)
     if kind not in _FORMATS:
         raise typer.BadParameter(f"--format: expected {', '.join(_FORMATS)}, got {kind!r}")
     if kind == "tsv":
@@ -89,9 +90,19 @@ def pair_source(
             return PairSource.tsv(_regular(path), columns=_numbers(columns or "1,2"))
     if columns is not None:
         raise typer.BadParameter(f"--columns: expected TSV, got {kind}; --keys names its columns")
-    chosen = _keys(keys) if keys is not None else _found_keys(kind, _regular(path), languages)
+    chosen = two_keys(keys) if keys is not None else _found_keys(kind, _regular(path), languages)
     make: Any = PairSource.jsonl if kind == "jsonl" else PairSource.parquet
     return make(_regular(path), keys=chosen)
+
+
+def format_of(path: str) -> str:
+    """By the name's ending."""
+    return ending_of(path) if ending_of(path) in _FORMATS else "tsv"
+
+
+def is_stream(path: str) -> bool:
+    """Whether a path can be read only once: standard input, or a pipe that has a name."""
+    return path == STDOUT or Path(path).is_fifo()
 
 
 def shard_sources(
@@ -102,7 +113,7 @@ def shard_sources(
     languages: tuple[str, str] | None,
 ) -> list[PairSource]:
     """How each of many files is read. Unless keys are named, the first file of a format says them for all of them."""
-    kinds = [form or (ending_of(url) if ending_of(url) in _FORMATS else "tsv") for url in urls]
+    kinds = [form or format_of(url) for url in urls]
     if columns is not None and "tsv" not in kinds:
         raise typer.BadParameter("--columns: expected TSV, got none; --keys names the columns of other formats")
     if keys is not None and set(kinds) == {"tsv"}:
@@ -139,7 +150,8 @@ def _numbers(text: str) -> tuple[int, int]:
     return int(parts[0]), int(parts[1])
 
 
-def _keys(text: str) -> tuple[str, str]:
+def two_keys(text: str) -> tuple[str, str]:
+    """Of the option --keys."""
     parts = text.split(",")
     if len(parts) != 2 or not all(parts) or parts[0] == parts[1]:
         raise typer.BadParameter(f"--keys: expected two different keys such as en,de, got {text!r}")
@@ -151,7 +163,7 @@ def _found_keys(kind: str, path: str, languages: tuple[str, str] | None) -> tupl
     named = [] if languages is None else [languages, tuple(f"translation.{name}" for name in languages)]
     known = [*named, ("source", "target"), ("src", "tgt")]
     fallback = known[0]
-    if path == STDOUT:
+    if is_stream(path):
         return (fallback[0], fallback[1])
     for first, second in known:
         if _has_keys(kind, path, (first, second)):
@@ -162,10 +174,11 @@ def _found_keys(kind: str, path: str, languages: tuple[str, str] | None) -> tupl
 def _has_keys(kind: str, path: str, keys: tuple[str, str]) -> bool:
     from rela.filtering.shards import open_url
     from rela.text.readers import PairSource
-    from rela.text.rows import import_parquet, read_windows
+    from rela.text.rows import has_column, import_parquet, read_windows
 
     with open_url(path) as stream:
         if kind == "parquet":
-            return set(keys) <= set(import_parquet().read_schema(stream).names)
+            schema = import_parquet().read_schema(stream)
+            return all(has_column(schema, key) for key in keys)
         first = next(read_windows(PairSource.jsonl(path, keys=keys), size=64, stream=stream), None)
     return first is not None and bool(first.pairs)

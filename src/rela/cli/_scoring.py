@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,8 +14,8 @@ import typer
 
 from rela._files import ending_of, naming
 from rela._streams import STANDARD_OUTPUT
-from rela.cli._output import STDOUT
-from rela.cli._pairs_input import pair_source, shard_sources
+from rela.cli._output import STDOUT, check_destination, check_not_input
+from rela.cli._pairs_input import format_of, is_stream, pair_source, shard_sources
 from rela.cli._usage import told_when_stopped, wrong_use
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from rela.filtering.calibration import Calibration
     from rela.filtering.corpus import Progress, ScoreOptions
-    from rela.filtering.scorer import Scorer, WindowScores
+    from rela.filtering.scorer import WindowScores
     from rela.filtering.shards import PartForm, Shard
     from rela.filtering.survey import Survey
     from rela.text.readers import PairSource
@@ -66,18 +65,21 @@ def run_score(job: ScoreJob) -> None:
     from rela.filtering.corpus import say_problems, score_corpus, score_stream
     from rela.filtering.survey import Survey
 
+    _check_calibration_file(job)
     options = score_options(job)
     table = job.output is not None and job.output.name.endswith(_TABLE)
+    if not table:
+        _writes_json(job, options.source)  # wrong use is said before anything is scored
     console = progress_console()
     with row_progress(console) as progress:
-        if STDOUT in options.source.paths:
+        if any(map(is_stream, options.source.paths)):
             if job.save_calibration is not None:
                 raise typer.BadParameter(
                     "--save-calibration: expected a file of pairs, got a pipe; write it to one first"
                 )
             seen = Survey()
             _write(job, options, _counted(score_stream(options, progress), seen), table=table)
-            say_problems(seen)
+            say_problems(seen.problems, seen.num_rows)
             return
         if job.output is not None and (not job.output.exists() or job.output.is_file()):
             folder = job.output.with_name(f"{job.output.name}.partial")
@@ -89,16 +91,32 @@ def run_score(job: ScoreJob) -> None:
                 if job.save_calibration is not None:
                     scored.calibration.save(job.save_calibration)
                 _write(job, options, scored.windows(), table=table)
+                tell_speed(console, scored)
+                if folder is not None:
+                    scored.kept.delete()
             finally:
                 scored.kept.close()
-    tell_speed(console, scored)
+
+
+def _check_calibration_file(job: _Job) -> None:
+    """What --save-calibration names must be a new file, or an old calibration, in a folder that is there."""
+    path = job.save_calibration
+    if path is None:
+        return
+    check_destination(str(path))
+    if isinstance(job, ScoreJob):
+        inputs = [name for name in (job.pairs, job.src, job.tgt, job.calibrate_on) if name is not None]
+        outputs = [] if job.output is None else [job.output]
+        check_not_input(path, "--save-calibration", {"the input": inputs, "the output": outputs})
 
 
 def _counted(rows: Iterable[tuple[RowWindow, WindowScores]], seen: Survey) -> Iterator[tuple[RowWindow, WindowScores]]:
     """The same rows; what is wrong with them is counted as they pass."""
+    from rela.filtering.writing import problems_of
+
     for window, scores in rows:
         seen.num_rows += len(window)
-        seen.problems.update(window.problems.values())
+        seen.problems.update(problem for problem in problems_of(window, scores) if problem is not None)
         yield window, scores
 
 
@@ -117,6 +135,7 @@ def run_on_ray(job: RayJob) -> None:
     from rela.filtering.ray_engine import RayOptions, import_ray, score_with_ray
 
     import_ray()  # before anything is read
+    _check_calibration_file(job)
     form = part_form(job.parts)
     shards = _shards(job)
     calibration = _calibration_of_shards(job, shards)
@@ -160,7 +179,7 @@ def _shards(job: RayJob) -> list[Shard]:
     )
     if job.header and not any(source.kind == "tsv" for source in sources):
         raise typer.BadParameter("--header: expected TSV; other formats have none")
-    return [Shard(file.name, file.size, source) for file, source in zip(files, sources, strict=True)]
+    return [Shard(file.name, file.size, source, file.version) for file, source in zip(files, sources, strict=True)]
 
 
 def _calibration_of_shards(job: RayJob, shards: list[Shard]) -> Calibration:
@@ -170,9 +189,11 @@ def _calibration_of_shards(job: RayJob, shards: list[Shard]) -> Calibration:
     from rela.filtering.corpus import ScoreOptions, calibration_for
     from rela.filtering.scorer import Scorer
     from rela.filtering.shards import sample_shards
+    from rela.model.directory import find_model_folder, read_languages
 
     options = ScoreOptions(model=job.model, source=shards[0].source, max_pieces=job.max_pieces)
-    options = _with_calibration(options, job.calibrate_on)
+    languages = read_languages(find_model_folder(job.model))
+    options = _with_calibration(options, job, (languages.source, languages.target))
     scorer = replace(Scorer.load(job.model), max_pieces=job.max_pieces)
     return calibration_for(scorer, options, sample_shards(shards, header=job.header, seed=options.seed).sample)
 
@@ -216,10 +237,11 @@ def score_options(job: Any) -> ScoreOptions:
         workers=workers,
         device=job.device,
     )
-    return _with_calibration(options, job.calibrate_on)
+    return _with_calibration(options, job, (languages.source, languages.target))
 
 
-def _with_calibration(options: ScoreOptions, wanted: str | None) -> ScoreOptions:
+def _with_calibration(options: ScoreOptions, job: Any, languages: tuple[str, str]) -> ScoreOptions:
+    """A file of pairs is read as the input is, if it has the same format."""
     from dataclasses import replace
 
     from rela.filtering.calibration import Calibration
@@ -228,15 +250,19 @@ def _with_calibration(options: ScoreOptions, wanted: str | None) -> ScoreOptions
     from rela.filtering.survey import look_through
     from rela.text.rows import read_windows
 
+    wanted = job.calibrate_on
     if wanted in (None, "input", "model"):
         return replace(options, calibrate_on=wanted)
     if wanted.endswith(".json"):
         return replace(options, calibrate_on=Calibration.load(Path(wanted)))
-    source = pair_source(wanted, None, None, None, None, None, None)
-    sample = look_through(read_windows(source)).sample
+    form = format_of(wanted)
+    same = form == options.source.kind
+    columns, keys = (job.columns, job.keys) if same else (None, None)
+    source = pair_source(wanted, None, None, form, columns, keys, languages)
+    sample = look_through(read_windows(source, header=same and job.header)).sample
     with one_thread(), wrong_use("--calibrate-on"):
-        scorer: Scorer = Scorer.load(options.model, options.device).calibrated(sample)
-    return replace(options, calibrate_on=scorer.calibration)
+        scorer = replace(Scorer.load(options.model, options.device), max_pieces=options.max_pieces)
+        return replace(options, calibrate_on=scorer.calibrated(sample).calibration)
 
 
 @contextmanager
@@ -254,7 +280,6 @@ def scratch(folder: Path | None) -> Generator[Path]:
 
     with told_when_stopped(how):
         yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write(
@@ -298,23 +323,27 @@ def _write_lines(
 def _renderer(job: ScoreJob, source: PairSource) -> Callable[[RowWindow, WindowScores], bytes]:
     from rela.filtering.writing import as_jsonl, as_tsv
 
-    jsonl = job.as_json or (
-        ending_of(job.output) == "jsonl" if job.output is not None else source.kind in ("jsonl", "parquet")
-    )
-    if not jsonl and source.kind in ("jsonl", "parquet"):
+    return (lambda window, scores: as_jsonl(window, scores, source)) if _writes_json(job, source) else as_tsv
+
+
+def _writes_json(job: ScoreJob, source: PairSource) -> bool:
+    """Whether lines are JSON; else they are TSV, which only text can be."""
+    rich = source.kind in ("jsonl", "parquet")
+    jsonl = job.as_json or (ending_of(job.output) == "jsonl" if job.output is not None else rich)
+    if rich and not jsonl:
         raise typer.BadParameter(
             f"--output: expected a name that ends in .jsonl or .parquet for {source.kind} input, got {job.output}"
         )
-    return (lambda window, scores: as_jsonl(window, scores, source)) if jsonl else as_tsv
+    return jsonl
 
 
 def _header(job: ScoreJob, source: PairSource) -> bytes:
     from rela.filtering.writing import columns_of
     from rela.text.rows import read_header
 
-    if not job.header or job.as_json:
+    if not job.header or _writes_json(job, source):
         return b""
-    if source.path == STDOUT:
+    if is_stream(source.path):
         raise typer.BadParameter("--header: expected a file, got a pipe; write it to a file first")
     return b"\t".join([read_header(source), *(name.encode() for name in columns_of(spans=job.spans))]) + b"\n"
 
@@ -339,7 +368,7 @@ def tell_speed(console: Console, scored: Any) -> None:
     """What was done, and how fast."""
     from rela.filtering.corpus import say_problems
 
-    say_problems(scored.survey)
+    say_problems(scored.problems(), scored.survey.num_rows)
     speed = scored.speed
     share = "" if speed.share is None else f", {speed.share:.0%} of the speed of bare forced decoding"
     if speed.rows:

@@ -8,6 +8,7 @@ import typer
 from rela._version import __version__
 from rela.cli._benching import finish, points_for, stoppable
 from rela.cli._output import JsonOption, check_not_input, console_for
+from rela.cli._pairs_input import is_stream
 
 _FLIP_PAIRS = 2000
 _ASKED_SHARE = 0.8
@@ -39,6 +40,8 @@ def score(
     from rela.filtering.scorer import Scorer
     from rela.text.readers import PairSource
 
+    if is_stream(str(source)) or is_stream(str(target)):
+        raise typer.BadParameter("--src and --tgt: expected files, which are read more than once, got a pipe")
     scorer = Scorer.load(model)
     first = read_text_pairs(source, target, _FLIP_PAIRS)
     options = ScoreOptions(model=model, source=PairSource.files(source, target), workers=workers or os.cpu_count() or 1)
@@ -49,7 +52,9 @@ def score(
     memory = found.memory
     tenth, half, end = (memory.at(share) / 1e9 for share in (0.1, 0.5, 0.9))
     console.print(
-        f"{found.rows:,} pairs in {found.seconds:,.0f} s: {found.per_second:,.0f} pairs/s with {found.workers} workers"
+        f"{found.rows:,} pairs in {found.seconds:,.1f} s, {found.rows / found.seconds:,.0f} pairs/s from end to end; "
+        f"scoring alone: {found.per_second:,.0f} pairs/s with {found.workers} "
+        + ("worker" if found.workers == 1 else "workers")
         + ("" if found.share is None else f", {found.share:.0%} of the speed of bare forced decoding")
     )
     console.print(
@@ -68,6 +73,7 @@ def score(
     console.print(signature, style="dim")
     numbers = {
         "seconds": found.seconds,
+        "pairs_per_second_end_to_end": found.rows / found.seconds,
         "pairs_per_second": found.per_second,
         "pairs_per_second_and_worker": found.per_second / found.workers,
         "memory_peak_gb": memory.peak / 1e9,

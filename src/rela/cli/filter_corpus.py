@@ -10,6 +10,7 @@ import typer
 from rela.cli._options import DeviceOption
 from rela.cli._output import JsonOption
 from rela.cli._pairs_input import (
+    MAX_PIECES,
     CalibrateOption,
     ColumnsOption,
     FormatOption,
@@ -20,6 +21,10 @@ from rela.cli._pairs_input import (
     TargetOption,
     WorkersOption,
 )
+
+BUDGET = 30.0  # minutes
+ATTENTION = "rela-g"
+SEED = 1
 
 
 def filter_corpus(
@@ -43,23 +48,23 @@ def filter_corpus(
     ] = None,
     top: Annotated[int | None, typer.Option(min=0, help="Keep so many rows, the best.")] = None,
     by: Annotated[str, typer.Option(metavar="SCORE", help="By which score; see `rela score`.")] = "quality",
-    budget: Annotated[float, typer.Option(min=0.1, help="With --train: minutes of training.")] = 30.0,
+    budget: Annotated[float, typer.Option(min=0.1, help="With --train: minutes of training.")] = BUDGET,
     tokens: Annotated[
         int | None,
         typer.Option(min=20_000, help="With --train: target tokens of training, in place of --budget."),
     ] = None,
-    attention: Annotated[str, typer.Option(help="With --train: the attention of the scorer.")] = "rela-g",
+    attention: Annotated[str, typer.Option(help="With --train: the attention of the scorer.")] = ATTENTION,
     languages: Annotated[
         str | None, typer.Option(metavar="A,B", help="With --train: the languages of source and target, such as en,de.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="With --train: of the training.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="With --train: of the training.")] = SEED,
     form: FormatOption = None,
     columns: ColumnsOption = None,
     keys: KeysOption = None,
     header: HeaderOption = False,
     calibrate_on: CalibrateOption = None,
     workers: WorkersOption = None,
-    max_pieces: MaxPiecesOption = 1024,
+    max_pieces: MaxPiecesOption = MAX_PIECES,
     device: DeviceOption = "cpu",
     json_to: JsonOption = None,
 ) -> None:

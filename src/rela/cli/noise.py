@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from rela._files import new_file
-from rela.cli._output import JsonOption, check_destination, check_not_input, console_for, write_json
+from rela._warn import warn
+from rela.cli._output import STDOUT, JsonOption, check_destination, check_not_input, console_for, write_json
 
 
 def noise(
@@ -35,18 +36,28 @@ def noise(
     Kinds: shuffled, wrong-language, insertion, appended, omission, word-salad, copied, number, misordered, misspelling.
     The same seed gives the same noise.
     """
-    from rela.bench.texts import read_text_pairs
     from rela.filtering.noises import NOISES, Material, mix_noise
 
-    files = {"--src": [source], "--tgt": [target], "--foreign": [] if foreign is None else [foreign]}
+    files: dict[str, list[Path | str]] = {
+        "--src": [source],
+        "--tgt": [target],
+        "--foreign": [] if foreign is None else [foreign],
+    }
+    if STDOUT in (str(output), str(labels)):
+        raise typer.BadParameter("--output and --labels: expected files, got standard output; name a file")
     for option, path in (("--output", output), ("--labels", labels), ("--json", json_to)):
         check_not_input(path, option, files)
         check_destination(None if path is None else str(path))
+        if path is not None:
+            files[option] = [path]
     chosen = list(NOISES) if kinds is None else [kind.strip() for kind in kinds.split(",")]
     if unknown := [kind for kind in chosen if kind not in NOISES]:
         raise typer.BadParameter(f"--kinds: expected some of {', '.join(NOISES)}, got {unknown[0]!r}")
-    pairs = read_text_pairs(source, target, count or 2**62)
-    lines = None if foreign is None else foreign.read_text(encoding="utf-8").splitlines()
+    pairs, lines = _read(source, target, count), None
+    if foreign is not None:
+        lines = foreign.read_text(encoding="utf-8").splitlines()
+        if not any(line.strip() for line in lines):
+            raise ValueError(f"{foreign}: expected sentences of a third language, got none")
     mixed, how = mix_noise(Material(pairs, language, lines), share, chosen, seed)
     with new_file(output) as file:
         file.writelines(f"{left}\t{right}\n" for left, right in mixed)
@@ -60,3 +71,23 @@ def noise(
         console.print(f"  {kind}: {counts[kind]:,}")
     if json_to is not None:
         write_json({"pairs": len(mixed), "counts": dict(counts), "seed": seed, "share": share}, json_to)
+
+
+def _read(source: Path, target: Path, count: int | None) -> list[tuple[str, str]]:
+    """The pairs that can stand in a TSV; what is left out is said."""
+    from itertools import islice
+
+    from rela.text.problems import ReadReport
+    from rela.text.readers import PairSource, read_pairs
+
+    report = ReadReport()
+    read = read_pairs(PairSource.files(source, target), report=report)
+    found = [(pair.source, pair.target) for pair in islice(read, count)]
+    kept = [pair for pair in found if "\t" not in pair[0] + pair[1]]
+    if not kept:
+        raise ValueError(f"{source} and {target}: expected at least one sentence pair, got none")
+    left_out = report.counts | ({"tab": len(found) - len(kept)} if len(kept) < len(found) else {})
+    if left_out:
+        counts = ", ".join(f"{name} {number:,}" for name, number in sorted(left_out.items()))
+        warn(f"{source} and {target}: pairs that are left out: {counts}")
+    return kept

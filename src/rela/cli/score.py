@@ -12,6 +12,7 @@ from rela.cli._options import DeviceOption, ModelArgument
 from rela.cli._output import STDOUT, check_destination, check_not_input
 from rela.cli._outputs import check_output
 from rela.cli._pairs_input import (
+    MAX_PIECES,
     CalibrateOption,
     ColumnsOption,
     FormatOption,
@@ -59,7 +60,7 @@ def score(
         Path | None, typer.Option(metavar="FILE", help="Keep what was learned about quality, for --calibrate-on.")
     ] = None,
     workers: WorkersOption = None,
-    max_pieces: MaxPiecesOption = 1024,
+    max_pieces: MaxPiecesOption = MAX_PIECES,
     device: DeviceOption = "cpu",
     json_to: Annotated[
         str | None,

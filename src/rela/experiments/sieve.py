@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import torch
 
-from rela._files import new_folder
+from rela._files import new_folder, write_text
 from rela.filtering.remembering import PAIRS, remember_quality
-from rela.model.directory import MODEL_FOLDER
+from rela.model.directory import MODEL_FOLDER, QUALITY_FILE
 from rela.text.batches import BatchOptions, BatchStream
 from rela.text.prepare import PrepareOptions, prepare
 from rela.text.readers import PairSource
@@ -22,6 +24,7 @@ from rela.training.config import TrainConfig, to_config
 from rela.training.journal import read_status
 from rela.training.loss import Criterion
 from rela.training.trainer import Reporter
+from rela.training.validation import Validator
 from rela.training.world import World
 
 FEWEST_PAIRS: Final = 500
@@ -34,6 +37,7 @@ _MOST_MERGES: Final = 16_000
 _TRIAL_BATCHES: Final = 8
 _EXTRA: Final = 0.05  # of the time goes to validation and checkpoints
 _FEWEST_TOKENS: Final = 20_000
+_RECIPE_FILE: Final = "training.json"
 
 Say = Callable[[str], None]
 
@@ -68,6 +72,29 @@ def scorer_config(store: Path, tokens: int, attention: str = "rela-g", seed: int
         "checkpoints": {"every": 200, "keep_last": 3, "average": 3},
     }
     return to_config(data, "the scorer")
+
+
+def claim_training(folder: Path, recipe: Mapping[str, Any]) -> None:
+    """Make a folder that of one training, or see that it is: that of another crawl must not be taken for it."""
+    wanted = json.loads(json.dumps(recipe))
+    path, made = folder / _RECIPE_FILE, [folder / name for name in ("corpus", "store", "training")]
+    begun = [one for one in made if one.exists()]
+    if path.exists():
+        found = json.loads(path.read_text(encoding="utf-8"))
+        other = [name for name in wanted if found.get(name) != wanted[name]]
+        if other and made[-1] in begun:
+            raise ValueError(
+                f"{folder}: expected the pairs and options that its scorer was trained with, got other "
+                f"{' and '.join(other)}; name another folder with --out, or delete {made[-1]}"
+            )
+        for one in begun if other else ():  # made in seconds
+            shutil.rmtree(one)
+    elif begun:
+        raise FileExistsError(
+            f"{folder}: expected a new folder, or one of the same command, got one with {begun[0].name} in it; name "
+            "another with --out"
+        )
+    write_text(path, json.dumps(wanted, indent=2) + "\n")
 
 
 def prepare_crawl(
@@ -152,6 +179,11 @@ def _measure_speed(config: TrainConfig) -> float:
 def train_scorer(config: TrainConfig, run: Path, reporter: Reporter) -> Path:
     """Train, or go on with a training that was cut off; returns the model directory."""
     if read_status(run) == "done":
+        if not (run / MODEL_FOLDER / QUALITY_FILE).exists():  # it was cut off just then
+            opened, batch = Store.open(config.store), config.batch
+            split = opened.split(config.validation.split)
+            validator = Validator(split, opened.tokenizers(), config.validation, batch.tokens, batch.max_pieces)
+            remember_quality(run / MODEL_FOLDER, validator.texts(PAIRS))
         return run / MODEL_FOLDER
     begun = (run / runs.CONFIG_FILE).exists()
     trainer = runs.resume(run, World(), reporter) if begun else runs.start(config, run, World(), reporter)

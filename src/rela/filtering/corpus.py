@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -21,6 +22,7 @@ from rela.filtering.kept import KeptScores
 from rela.filtering.pool import PoolOptions, one_thread, scoring
 from rela.filtering.scorer import FEWEST_PAIRS, MAX_PIECES, Scorer, WindowScores
 from rela.filtering.survey import SAMPLE, Survey, look_through
+from rela.filtering.writing import TOO_MANY_PIECES
 from rela.text.readers import MAX_CHARS, PairSource
 from rela.text.rows import WINDOW, RowWindow, read_windows
 
@@ -96,8 +98,26 @@ class ScoredCorpus:
 
     def windows(self) -> Iterator[tuple[RowWindow, WindowScores]]:
         """All rows with their scores, in order."""
+        rows = 0
         for number, window in enumerate(self.options.windows()):
+            rows += len(window)
+            if rows > self.survey.num_rows:
+                break
             yield window, self.kept.load(number)
+        if rows != self.survey.num_rows:
+            raise ValueError(
+                f"{self.options.source.path}: expected {self.survey.num_rows:,} rows, as when it was first read, got "
+                f"{rows:,}{' and more' if rows > self.survey.num_rows else ''}: it was changed meanwhile, or cannot be "
+                "read twice; run the command again on a file that stays as it is"
+            )
+
+    def problems(self) -> Counter[str]:
+        """Of all rows without scores."""
+        found = Counter(self.survey.problems)
+        found[TOO_MANY_PIECES] = sum(
+            int((~self.kept.load(number).kept).sum()) for number in range(self.survey.num_windows)
+        )
+        return +found
 
 
 def score_corpus(options: ScoreOptions, folder: Path, progress: Progress) -> ScoredCorpus:
@@ -174,6 +194,11 @@ def _chosen_calibration(scorer: Scorer, options: ScoreOptions, sample: list[tupl
         return None
     if wanted != "input" and scorer.calibration is not None:
         return scorer.calibration
+    if wanted == "model":
+        raise NoCalibrationError(
+            f"{options.model}: expected a model with a calibration, got none in it; calibrate on the input, or on "
+            "another file of pairs of the same kind"
+        )
     raise NoCalibrationError(
         f"quality: expected at least {FEWEST_PAIRS} pairs to learn from what a good pair is, got {usable}"
         + ("" if wanted == "input" else f", and {options.model} has no calibration")
@@ -202,15 +227,21 @@ def _speed_share(scorer: Scorer, sample: list[tuple[str, str]]) -> float | None:
     return float(np.median(ratios))
 
 
-def _recipe(options: ScoreOptions, scorer: Scorer, calibration: Calibration | None) -> dict[str, Any]:
-    """All that decides what the scores are. The number of processes is not among it."""
-    source = options.source
+def source_recipe(source: PairSource, *, header: bool) -> dict[str, Any]:
+    """What is read, and how."""
     return {
         "inputs": [{"bytes": Path(path).stat().st_size, "sha256": digest(Path(path))} for path in source.paths],
         "kind": source.kind,
         "columns_read": list(source.columns),
         "keys": list(source.keys),
-        "header": options.header,
+        "header": header,
+    }
+
+
+def _recipe(options: ScoreOptions, scorer: Scorer, calibration: Calibration | None) -> dict[str, Any]:
+    """All that decides what the scores are. The number of processes is not among it."""
+    return {
+        **source_recipe(options.source, header=options.header),
         "model": scorer.weights_digest,
         "calibration": {"learned_by_seed": options.seed} if calibration is None else calibration.to_json(),
         "version": __version__,
@@ -221,8 +252,8 @@ def _recipe(options: ScoreOptions, scorer: Scorer, calibration: Calibration | No
     }
 
 
-def say_problems(survey: Survey) -> None:
-    """One line for people about rows that cannot be scored."""
-    if survey.problems:
-        counts = ", ".join(f"{name} {count:,}" for name, count in sorted(survey.problems.items()))
-        warn(f"{survey.problems.total():,} of {survey.num_rows:,} rows are malformed and have no scores: {counts}")
+def say_problems(problems: Counter[str], num_rows: int) -> None:
+    """One line for people about rows that have no scores."""
+    if problems:
+        counts = ", ".join(f"{name} {count:,}" for name, count in sorted(problems.items()))
+        warn(f"{problems.total():,} of {num_rows:,} rows are malformed and have no scores: {counts}")

@@ -24,6 +24,13 @@ _CALIBRATION_FILE: Final = "calibration.json"
 _IN_A_FOLDER: Final = 1000
 
 
+def _is_ours(path: Path) -> bool:
+    """Whether scores have such a file or folder, or a file of theirs that did not get its name."""
+    if path.is_dir():
+        return len(path.name) == 6 and path.name.isdigit()
+    return any(name in path.name for name in (_RECIPE_FILE, _CALIBRATION_FILE))
+
+
 class KeptScores:
     """A folder of scores, of one input by one model with one calibration. Those of another recipe are deleted.
 
@@ -37,12 +44,36 @@ class KeptScores:
             folder, f"{folder}: expected scores that nobody else makes, got another process at it; wait for it"
         )
         wanted = {**json.loads(json.dumps(recipe)), "columns": list(COLUMNS)}
-        if self._recipe() != wanted:
-            (folder / _CALIBRATION_FILE).unlink(missing_ok=True)
-            for path in folder.iterdir():
-                if path.is_dir():
-                    shutil.rmtree(path)
-            write_text(folder / _RECIPE_FILE, json.dumps(wanted, indent=2) + "\n")
+        try:
+            self._check_ours()
+            if self._recipe() != wanted:
+                self._clear()
+                write_text(folder / _RECIPE_FILE, json.dumps(wanted, indent=2) + "\n")
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _check_ours(self) -> None:
+        """A folder of somebody's own is no place for scores: those of another recipe are deleted."""
+        strange = [path.name for path in self.folder.iterdir() if not _is_ours(path)]
+        if strange:
+            raise FileExistsError(
+                f"{self.folder}: expected a new folder, or one of scores, got one with {min(strange)} in it; name "
+                "another place, or move it"
+            )
+
+    def _clear(self) -> None:
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    def delete(self) -> None:
+        """All of it, when it is of no more use."""
+        self._clear()
+        self.folder.rmdir()
+        self.close()
 
     def _recipe(self) -> Any:
         try:

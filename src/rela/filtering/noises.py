@@ -28,6 +28,8 @@ _NUMBER_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Words for 2 to 10, by language: those of captions have more of them than digits."""
 
+_MOST_DIGITS: Final = 15
+"""Of a longer number, only so many of the last digits are changed."""
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -135,9 +137,9 @@ def _numbers(material: Material, place: int, generator: Generator) -> str | None
     start, end = found[int(generator.integers(len(found)))]
     old = target[start:end]
     if old[0].isdigit():
-        new = str((int(old) + int(generator.integers(1, 9 * 10 ** (len(old) - 1) + 1))) % 10 ** len(old)).zfill(
-            len(old)
-        )
+        kept, old = old[:-_MOST_DIGITS], old[-_MOST_DIGITS:]
+        added = int(generator.integers(1, 9 * 10 ** (len(old) - 1) + 1))
+        new = kept + str((int(old) + added) % 10 ** len(old)).zfill(len(old))
     else:
         others = [word for word in words if word != old.casefold()]
         new = others[int(generator.integers(len(others)))]

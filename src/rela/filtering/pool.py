@@ -86,7 +86,7 @@ def _shared_out(
             first, future = waiting.popleft()
             yield first, future.result()
     except BrokenProcessPool:
-        raise RuntimeError(
+        raise ChildProcessError(
             "a process that scores has ended by itself, perhaps for lack of memory; the same command goes on from the "
             "last window that was kept, and --workers 1 needs least memory"
         ) from None

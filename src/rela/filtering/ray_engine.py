@@ -113,6 +113,7 @@ class RayOptions:
                 {
                     "name": shard.name,
                     "bytes": shard.size,
+                    "version": shard.version,
                     "kind": shard.source.kind,
                     "columns_read": list(shard.source.columns),
                     "keys": list(shard.source.keys),

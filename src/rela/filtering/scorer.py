@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -240,12 +240,13 @@ class Scorer:
 
     def calibrated(
         self,
-        pairs: Sequence[tuple[str, str]],
+        pairs: Iterable[tuple[str, str]],
         *,
         noises: Sequence[str] = tuple(NOISES),
         seed: int = 1,
     ) -> Scorer:
         """The same model, calibrated on a sample of a corpus: its pairs, and the same pairs spoiled in these ways."""
+        pairs = list(pairs)
         _check_texts(pairs)
         window = EncodedWindow.encode(self.tokenizers, pairs)
         places = np.flatnonzero(window.longest <= self.max_pieces)
@@ -262,6 +263,11 @@ class Scorer:
         shuffled = self.features(
             [(noisy.source, noisy.target) for noisy in make_noise("shuffled", material, seed)], letters
         )
+        if not spoiled:
+            raise TooFewPairsError(
+                "expected pairs that can be spoiled, to learn from what a bad pair is, got none, such as the same pair "
+                "again and again; calibrate on other pairs of the same kind"
+            )
         quality = fit_quality(self.feature_names, seen.features, np.concatenate([*spoiled.values()]), [*spoiled], seed)
         return replace(
             self,
@@ -290,8 +296,11 @@ class Scorer:
         return found
 
     def _matching(self, real: Floats, shuffled: Floats) -> NDArray[np.bool_]:
-        """Heads whose weights are larger where the target belongs to the source; at least the best one."""
+        """Heads whose weights are larger where the target belongs to the source; at least the best one. All, if there
+        are no targets to shuffle."""
         config = self.model.config
+        if not len(shuffled):
+            return np.ones((config.decoder_layers, config.num_heads), np.bool_)
         size = config.decoder_layers * config.num_heads
         first = self.feature_names.index("coverage.1.0")
         areas = np.array(
@@ -352,8 +361,12 @@ def _pair_scores(window: WindowScores) -> Iterator[PairScore]:
         )
 
 
-def _check_texts(pairs: Sequence[tuple[str, str]]) -> None:
-    for number, (source, target) in enumerate(pairs):
-        for side, text in (("source", source), ("target", target)):
+def _check_texts(pairs: Sequence[Any]) -> None:
+    for number, pair in enumerate(pairs):
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise ValueError(f"pair {number}: expected a source and a target, got {pair!r:.60}")
+        for side, text in zip(("source", "target"), pair, strict=True):
+            if not isinstance(text, str):
+                raise TypeError(f"pair {number}: expected text on both sides, got {text!r:.60} for the {side}")
             if not text or text.isspace():
                 raise ValueError(f"pair {number}: expected text on both sides, got an empty {side}; leave it out")

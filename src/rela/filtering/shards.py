@@ -38,11 +38,12 @@ _LOCAL: Final = "file"
 
 
 class ShardFile(NamedTuple):
-    """A file of pairs: its name among the others, where it lies, and its bytes."""
+    """A file of pairs: its name among the others, where it lies, its bytes, and what changes when it does."""
 
     name: str
     url: str
     size: int
+    version: str
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Shard:
     name: str
     size: int
     source: PairSource
+    version: str = ""
 
     def windows(self, *, header: bool = False, max_chars: int = MAX_CHARS, size: int = WINDOW) -> Iterator[RowWindow]:
         """The same windows that `read_windows` makes of a file on this machine. Only TSV can have a header."""
@@ -79,7 +81,7 @@ def find_files(inputs: Sequence[str], output: str) -> list[ShardFile]:
     A folder means all files in it and in its folders, but those whose names begin with ``.`` or ``_``, which are for
     programs. A file's name is its path from the folder that all of them lie in.
     """
-    found: dict[str, tuple[str, int]] = {}  # by path: address and bytes
+    found: dict[str, tuple[str, int, str]] = {}  # by path: address, bytes and version
     systems: set[str] = set()
     for text in inputs:
         system, folder = _system(text)
@@ -87,7 +89,8 @@ def find_files(inputs: Sequence[str], output: str) -> list[ShardFile]:
         for path, size in _expand(system, folder, text, output):
             if path in found:
                 raise ValueError(f"{text}: expected each shard once, got {path} again; leave it out once")
-            found[path] = path if _is_local(system) else system.unstrip_protocol(path), size
+            url = path if _is_local(system) else system.unstrip_protocol(path)
+            found[path] = url, size, _version(system, path)
     if len(systems) > 1:
         raise ValueError(
             f"expected shards of one file system, got {' and '.join(sorted(systems))}; score one after the other"
@@ -113,6 +116,11 @@ def _expand(system: Any, path: str, text: str, output: str) -> list[tuple[str, i
     if not found:
         raise FileNotFoundError(f"{text}: expected a file of pairs, or a folder or pattern of such, there is none")
     return found
+
+
+def _version(system: Any, path: str) -> str:
+    """What a file system knows of when a file was changed; its text is not read for that."""
+    return str(Path(path).stat().st_mtime_ns) if _is_local(system) else str(system.ukey(path))
 
 
 def _check_outside(system: Any, folder: str, output: str) -> None:
@@ -166,7 +174,7 @@ def problems_in_part(data: bytes, form: PartForm, *, header: bool, spans: bool) 
     if form == "parquet":
         table = import_parquet().ParquetFile(io.BytesIO(data)).read()
         return table.column(table.num_columns - (2 if spans else 1)).to_pylist()
-    lines = data.split(b"\n")[1 if header else 0 : -1]
+    lines = data.split(b"\n")[1 if header and form == "tsv" else 0 : -1]
     if form == "jsonl":
         return [json.loads(line)[PROBLEM_COLUMN] for line in lines]
     place = -2 if spans else -1

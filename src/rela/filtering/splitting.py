@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from rela._files import PACKINGS, ending_of
 from rela.filtering.corpus import ScoredCorpus
 from rela.filtering.scores import COLUMNS, SCORES
 from rela.filtering.writing import new_packed, new_table, problems_of, rejected_jsonl, rejected_tsv, shown
+from rela.text.readers import PairSource
 from rela.text.rows import RowWindow, import_parquet, read_header
 
 LOW_SCORE: Final = "low-score"
@@ -40,6 +42,8 @@ class Rule:
             raise ValueError(f"expected one of keep, threshold and top, got {len(given)}")
         if self.keep is not None and not 0 <= self.keep <= 1:
             raise ValueError(f"keep: expected a share from 0 to 1, got {self.keep}")
+        if self.threshold is not None and not math.isfinite(self.threshold):
+            raise ValueError(f"threshold: expected a number, got {self.threshold}")
         if self.top is not None and self.top < 0:
             raise ValueError(f"top: expected 0 or more rows, got {self.top}")
 
@@ -120,6 +124,21 @@ def split_corpus(scored: ScoredCorpus, rule: Rule, folder: Path) -> Split:
     return found
 
 
+def files_of(source: PairSource, folder: Path) -> dict[str, list[str]]:
+    """The files that kept and rejected rows go to: named and packed as the input is."""
+    endings = [_endings(path) for path in source.paths]
+    if source.kind == "files":
+        named = [packing if not name else f".{name}{packing}" for name, packing in endings]
+        if named[0] == named[1]:
+            named = [f".source{named[0]}", f".target{named[1]}"]
+    else:
+        named = [f".{source.kind}{endings[0][1]}"]
+    found = {kind: [str(folder / f"{kind}{end}") for end in named] for kind in ("kept", "rejected")}
+    if source.kind == "files":
+        found["rejected"].append(str(folder / "rejected.reasons.tsv"))
+    return found
+
+
 Keep = Callable[[RowWindow, int], object]
 Reject = Callable[[RowWindow, int, str, float | None], object]
 
@@ -128,18 +147,8 @@ class _Writers:
     """The files of a format: kept rows as they were, rejected ones with a reason."""
 
     def __init__(self, scored: ScoredCorpus, folder: Path) -> None:
-        self._source, self._folder = scored.options.source, folder
-        self._header = scored.options.header
-        endings = [_endings(path) for path in self._source.paths]
-        if self._source.kind == "files":
-            named = [packing if not name else f".{name}{packing}" for name, packing in endings]
-            if named[0] == named[1]:
-                named = [f".source{named[0]}", f".target{named[1]}"]
-        else:
-            named = [f".{self._source.kind}{endings[0][1]}"]
-        self.files = {kind: [str(folder / f"{kind}{end}") for end in named] for kind in ("kept", "rejected")}
-        if self._source.kind == "files":
-            self.files["rejected"].append(str(folder / "rejected.reasons.tsv"))
+        self._source, self._header = scored.options.source, scored.options.header
+        self.files = files_of(self._source, folder)
 
     @contextlib.contextmanager
     def open(self) -> Any:

@@ -58,35 +58,41 @@ def as_tsv(window: RowWindow, scores: WindowScores) -> bytes:
 
 
 def as_jsonl(window: RowWindow, scores: WindowScores, source: PairSource) -> bytes:
-    """An object a row: what the row has, if it is JSON, or its texts; then its number, scores and problem."""
+    """An object a row: what the row has, if it is JSON or of a table, else its texts; then its number (unless the row
+    has a ``line`` of its own), scores and problem. ``raw`` is a line that its texts do not tell whole."""
     problems = problems_of(window, scores)
     good = {place: number for number, place in enumerate(window.places)}
     lines: list[str] = []
     for place in range(len(window)):
         found: dict[str, Any] = {}
         number = good.get(place)
-        if number is not None:
-            found = _record_object(window, place, source) or dict(
-                zip(("source", "target"), window.pairs[number], strict=True)
-            )
-        elif window.table is None:
-            found = {"raw": _raw_text(window.records[place])}
-        found["line"] = window.first + place + 1
+        if window.table is not None:
+            found = _table_object(window.table.slice(place, 1))
+        elif number is not None and source.kind == "jsonl":
+            found = json.loads(window.records[place][0] or b"null")
+        else:
+            if number is not None:
+                found = dict(zip(("source", "target"), window.pairs[number], strict=True))
+            if number is None or _has_more(window.records[place]):
+                found["raw"] = _raw_text(window.records[place])
+        found.setdefault("line", window.first + place + 1)
         scored = number is not None and bool(scores.kept[number])
         values = scores.values[number].tolist() if scored else [None] * len(COLUMNS)
         found |= dict(zip(COLUMNS, map(_rounded, values), strict=True))
         found[PROBLEM_COLUMN] = problems[place]
         if scores.suspicious is not None and number is not None:
             found[SPANS_COLUMN] = marked(window.pairs[number][1], scores.suspicious[number])
-        lines.append(json.dumps(found, ensure_ascii=False, allow_nan=False))
+        lines.append(json.dumps(found, ensure_ascii=False))  # NaN stands there only where the row itself has it
     return "".join(f"{line}\n" for line in lines).encode(errors="replace")
 
 
 def as_table(window: RowWindow, scores: WindowScores) -> Table:
-    """The table's rows with columns of scores; of text, its two sides."""
+    """The table's rows with columns of scores, in the place of any that have their names; of text, its two sides, and
+    the line itself where they do not tell it whole."""
     import pyarrow as pa
 
     table = window.table if window.table is not None else _text_table(window)
+    table = table.drop_columns([name for name in columns_of(spans=True) if name in table.column_names])
     values = np.full((len(window), len(COLUMNS)), np.nan, np.float32)
     values[window.good()] = scores.values
     problems = problems_of(window, scores)
@@ -114,7 +120,10 @@ def _text_table(window: RowWindow) -> Table:
 
     good = {place: number for number, place in enumerate(window.places)}
     pairs = [window.pairs[good[place]] if place in good else None for place in range(len(window))]
-    raw = [None if place in good else _raw_text(window.records[place]) for place in range(len(window))]
+    raw = [
+        None if place in good and not _has_more(record) else _raw_text(record)
+        for place, record in enumerate(window.records)
+    ]
     sides = [pa.array([None if pair is None else pair[side] for pair in pairs], pa.string()) for side in (0, 1)]
     return pa.table({"source": sides[0], "target": sides[1], "raw": pa.array(raw, pa.string())})
 
@@ -147,13 +156,28 @@ def _runs(words: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _record_object(window: RowWindow, place: int, source: PairSource) -> dict[str, Any] | None:
-    if window.table is not None:
-        (found,) = window.table.slice(place, 1).to_pylist()
-        return json.loads(json.dumps(found, default=str))
-    if source.kind != "jsonl":
-        return None
-    return json.loads(window.records[place][0] or b"null")
+def _table_object(row: Table) -> dict[str, Any]:
+    """A table's row as plain data; what JSON has no words for, as text."""
+    import pyarrow as pa
+
+    found: dict[str, Any] = {}
+    for name in row.column_names:
+        column = row.column(name)
+        try:
+            (found[name],) = column.to_pylist()
+        except UnicodeDecodeError:
+            (value,) = column.cast(pa.large_binary()).to_pylist()
+            found[name] = value.decode(errors="replace")
+    return json.loads(json.dumps(found, default=_plain), parse_constant=lambda _: None)
+
+
+def _plain(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _has_more(record: Record) -> bool:
+    """Whether a line has more than two columns, or is no TSV."""
+    return len(record) == 1 and (record[0] or b"").count(b"\t") != 1
 
 
 def _raw_text(record: Record) -> str:

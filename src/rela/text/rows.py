@@ -125,8 +125,7 @@ def _table_windows(source: PairSource, max_chars: int, size: int, stream: IO[byt
         raise ValueError("expected a Parquet file, which is read from its end, got standard input; give a file")
     pyarrow = __import__("pyarrow")
     with parquet.ParquetFile(stream if stream is not None else source.path) as file:
-        missing = [key for key in source.keys if key not in file.schema_arrow.names]
-        if missing:
+        if not all(has_column(file.schema_arrow, key) for key in source.keys):
             known = ", ".join(file.schema_arrow.names)
             raise ValueError(
                 f"{source.path}: expected the columns {' and '.join(source.keys)}, got {known}; name those of your "
@@ -145,11 +144,40 @@ def _table_windows(source: PairSource, max_chars: int, size: int, stream: IO[byt
 
 def _table_window(source: PairSource, table: Any, first: int, max_chars: int) -> RowWindow:
     window = RowWindow(first, table=table)
-    columns: Sequence[list[object]] = [table.column(key).to_pylist() for key in source.keys]
+    columns: Sequence[list[object]] = [_column_values(table, key) for key in source.keys]
     for place, values in enumerate(zip(*columns, strict=True)):
         left, right = (_text_bytes(value) for value in values)
         _add(window, place, source, (left, right), max_chars)
     return window
+
+
+def has_column(schema: Any, key: str) -> bool:
+    """Whether a table has such a column; ``a.b`` is the field b of the column a, unless a column has that name."""
+    if key in schema.names:
+        return True
+    name, *fields = key.split(".")
+    if name not in schema.names:
+        return False
+    kind: Any = schema.field(name).type
+    for field_name in fields:
+        if not hasattr(kind, "get_field_index") or kind.get_field_index(field_name) < 0:
+            return False
+        kind = kind.field(field_name).type
+    return True
+
+
+def _column_values(table: Any, key: str) -> list[object]:
+    """A column's values; of text its bytes, which may be none of UTF-8."""
+    pyarrow, compute = __import__("pyarrow"), __import__("pyarrow.compute").compute
+    name, *fields = [key] if key in table.column_names else key.split(".")
+    column = table.column(name)
+    for field_name in fields:
+        column = compute.struct_field(column, field_name)
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.combine_chunks().dictionary_decode()
+    if pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type):
+        column = column.cast(pyarrow.large_binary())
+    return column.to_pylist()
 
 
 def _text_bytes(value: object) -> bytes | None:
