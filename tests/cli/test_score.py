@@ -230,6 +230,8 @@ class TestOddInputs:
         code, out, err = call("score", model, "r.jsonl", "--workers", "1")
         assert code == 0, err
         assert all(json.loads(line)["line"] == "mine" for line in out.splitlines())
+        _, _, err = call("score", model, "--workers", "1", stdin=(tmp_path / "r.jsonl").read_bytes())
+        assert "--format, --columns and --keys say how rows are read" in err
 
     def test_the_same_pair_again_and_again(self, call: Call, model: Path, tmp_path: Path):
         (tmp_path / "s.tsv").write_text("\t".join(PAIRS[0]) + "\n", encoding="utf-8")
@@ -281,7 +283,7 @@ class TestFilter:
             (["in.tsv", "--model", "m", "--budget", "3"], "--model: expected no option of what it leaves out"),
             (["in.tsv", "--train", "--languages", "en"], "--languages: expected two"),
             (["in.tsv", "--train", "--attention", "relo"], "unknown attention"),
-            (["in.tsv", "--model", "m", "--threshold", "nan"], "threshold: expected a number, got nan"),
+            (["in.tsv", "--model", "m", "--threshold", "nan"], "--threshold: expected a number, got nan"),
             (["in.tsv", "--train", "--budget", "inf"], "--budget: expected minutes, got inf"),
             (["in.tsv", "--train", "--device", "cuda:77"], "cuda:77"),
             (["in.jsonl", "--train", "--keys", "en"], "--keys: expected two different keys"),

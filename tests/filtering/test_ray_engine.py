@@ -78,7 +78,7 @@ def find_shards(folder: str, output: Path) -> list[Shard]:
             return PairSource.parquet(url, keys=("en", "de"))
         return PairSource.jsonl(url, keys=("translation.en", "translation.de"))
 
-    return [Shard(name, size, source(url)) for name, url, size in find_files([folder], str(output))]
+    return [Shard(name, size, source(url), version) for name, url, size, version in find_files([folder], str(output))]
 
 
 @pytest.fixture(scope="module")
@@ -336,7 +336,10 @@ class TestFinding:
         return [file.name for file in find_files(inputs, "out")]
 
     def test_one_file(self, place: Path):
-        assert find_files(["x/1.tsv"], "out") == [ShardFile("1.tsv", f"{place}/x/1.tsv", 5)]
+        (found,) = find_files(["x/1.tsv"], "out")
+        assert found == ShardFile("1.tsv", f"{place}/x/1.tsv", 5, found.version)
+        os.utime(place / "x" / "1.tsv", ns=(0, 1))  # changed, and as long as before
+        assert find_files(["x/1.tsv"], "out")[0].version != found.version
 
     def test_folders_and_patterns(self, place: Path):
         assert self.names("x") == ["1.tsv", "2.tsv.gz"]
@@ -348,7 +351,8 @@ class TestFinding:
         ResultFolder(url).write("deep/1.tsv", b"123")
         ResultFolder(url).write("2.tsv", b"1")
         found = find_files([url], "out")
-        assert found == [ShardFile("2.tsv", f"{url}/2.tsv", 1), ShardFile("deep/1.tsv", f"{url}/deep/1.tsv", 3)]
+        assert [file[:3] for file in found] == [("2.tsv", f"{url}/2.tsv", 1), ("deep/1.tsv", f"{url}/deep/1.tsv", 3)]
+        assert find_files([url], "out") == found
         assert [window.pairs for window in Shard("2.tsv", 1, PairSource.tsv(found[0].url)).windows()] == [[]]
         with pytest.raises(ValueError, match="expected shards of one file system, got file and memory"):
             find_files([url, "x"], "out")

@@ -133,6 +133,8 @@ def _rule(job: FilterJob) -> Rule:
         if job.by != "quality":
             raise typer.BadParameter("--by: expected --keep, --threshold or --top as well")
         threshold = _THRESHOLD
+    if threshold is not None and not math.isfinite(threshold):
+        raise typer.BadParameter(f"--threshold: expected a number, got {threshold}")
     with wrong_use():
         return Rule(by=job.by, keep=job.keep, threshold=threshold, top=job.top)
 

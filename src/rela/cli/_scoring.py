@@ -299,7 +299,7 @@ def _write(
             _write_lines(write, rows, render, _header(job, options.source))
         return
     if job.output is not None:  # a device or a pipe
-        with job.output.open("wb") as file:
+        with naming(job.output), job.output.open("wb") as file:
             _write_lines(file.write, rows, render, _header(job, options.source))
         return
     stream = sys.stdout.buffer

@@ -256,4 +256,5 @@ def say_problems(problems: Counter[str], num_rows: int) -> None:
     """One line for people about rows that have no scores."""
     if problems:
         counts = ", ".join(f"{name} {count:,}" for name, count in sorted(problems.items()))
-        warn(f"{problems.total():,} of {num_rows:,} rows are malformed and have no scores: {counts}")
+        hint = "; --format, --columns and --keys say how rows are read" if problems["bad-record"] == num_rows else ""
+        warn(f"{problems.total():,} of {num_rows:,} rows are malformed and have no scores: {counts}{hint}")

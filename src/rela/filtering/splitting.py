@@ -42,7 +42,7 @@ class Rule:
             raise ValueError(f"expected one of keep, threshold and top, got {len(given)}")
         if self.keep is not None and not 0 <= self.keep <= 1:
             raise ValueError(f"keep: expected a share from 0 to 1, got {self.keep}")
-        if self.threshold is not None and not math.isfinite(self.threshold):
+        if self.threshold is not None and math.isnan(self.threshold):
             raise ValueError(f"threshold: expected a number, got {self.threshold}")
         if self.top is not None and self.top < 0:
             raise ValueError(f"top: expected 0 or more rows, got {self.top}")
