@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import sieve_tables
+
 from rela.report.benchmarks import tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -352,6 +354,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         f"gold {table}": ("docs/results.md", partial(analysis_table, "analysis-gold", table))
         for table in ("models", "aer", "best-heads", "hallucination")
     },
+    **sieve_tables.TABLES,
 }
 """The marks around a table, the document it stands in, and what makes it."""
 

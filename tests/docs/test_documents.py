@@ -1,8 +1,9 @@
 """The picture and the table in the documents are what the committed results say."""
 
-import importlib.util
+import importlib
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,11 +11,8 @@ import pytest
 from tests.docs.code_blocks import find_blocks
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-_spec = importlib.util.spec_from_file_location("make_documents", ROOT / "tools" / "make_documents.py")
-assert _spec is not None
-assert _spec.loader is not None
-make_documents = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(make_documents)
+sys.path.insert(0, str(ROOT / "tools"))
+make_documents = importlib.import_module("make_documents")
 
 
 def _result(name: str) -> dict[str, object]:

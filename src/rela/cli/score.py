@@ -93,7 +93,7 @@ def score(
     which says why a row has no scores. Quality is from 0 to 1, high is good. The same input gives the same bytes,
     whatever the number of workers. Cut off at any moment, the same command goes on, if input and output are files.
 
-    With --engine ray many files are scored on many machines, into a folder of parts (docs/sieve.md).
+    With --engine ray many files are scored on many machines, into a folder of parts (docs/scaling.md).
     """
     from rela.cli._scoring import RayJob, ScoreJob, run_on_ray, run_score
 
