@@ -69,6 +69,7 @@ def test_a_trained_models_calls_are_those_of_the_model() -> None:
     torch.testing.assert_close(encoder.norm(hidden), seen[0])
 
 
+@pytest.mark.slow
 def test_the_entry_of_a_result_file() -> None:
     traces = collect(*text_model(), PAIRS, "words")
     told: list[int] = []

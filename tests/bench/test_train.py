@@ -54,6 +54,7 @@ def setting(store: Path, **changes: Any) -> TrainSetting:
     return TrainSetting(store=store, **values | changes)
 
 
+@pytest.mark.slow
 def test_paths_relative_to_the_working_folder(store: Path, peer: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(peer.parent)
     relative = Path(os.path.relpath(store))

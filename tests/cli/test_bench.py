@@ -43,6 +43,7 @@ def test_one_batch_of_every_attention() -> None:
     assert "relu_attention" not in done.stdout
 
 
+@pytest.mark.slow
 def test_the_core_and_the_sublayer(tmp_path: Path) -> None:
     model = make_model(tmp_path / "model")
     for name in ("test.en", "test.de"):
@@ -118,6 +119,7 @@ def test_memory(tmp_path: Path) -> None:
         assert bench.numbers(name, "scaling.forward.seconds.exponent")
 
 
+@pytest.mark.slow
 def test_decode(tmp_path: Path) -> None:
     done = rela("bench", "decode", "--quick", "--peers", "none", "--precisions", "fp32", "--json", "-")
     bench = read(results(done), tmp_path)

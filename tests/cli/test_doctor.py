@@ -35,6 +35,7 @@ def test_json_has_the_same_facts():
     assert facts["problems"] == []
 
 
+@pytest.mark.slow
 def test_names_the_kernel_and_why():
     kernels = json.loads(rela("doctor", "--json", "-", RELA_KERNEL="").stdout)["kernels"]
     best = "native" if shutil.which("cc") else "blocked"
@@ -122,6 +123,7 @@ def test_torch_that_is_missing(tmp_path: Path):
     assert "missing" in facts["problems"][0]["what"]
 
 
+@pytest.mark.slow
 def test_names_the_decoder_and_why():
     decoders = json.loads(rela("doctor", "--json", "-", RELA_DECODER="").stdout)["decoders"]
     assert [decoder["name"] for decoder in decoders] == ["native", "torch"]
