@@ -1,9 +1,9 @@
-"""When does null attention tell bad pairs? Trains configs/null-attention.yaml in many ways, for docs/results.md.
+"""When does null attention tell bad pairs? Trains configs/null-attention.yaml in many ways.
 
 usage: python tools/null_study.py [NAME ...]
 
 Needs runs/multi30k-store (see the config). Trains the ways that are named, or all, one after the other, into
-runs/null/NAME; goes on with those that were cut off and leaves those that are done. About four hours on one core.
+runs/null/NAME; goes on with those that were cut off and leaves those that are done. Hours on one core.
 """
 
 import subprocess

@@ -82,7 +82,7 @@ def scoring() -> str:
     """Markdown: whole corpora from end to end."""
     found = {
         title: _load(path)
-        for name, title in (("score-europarl", "Europarl"), ("score-many", "five million short pairs"))
+        for name, title in (("score-europarl", "Europarl"),)
         if (path := BENCHMARKS / f"{name}.json").exists()
     }
     if not found:
