@@ -47,10 +47,19 @@ def moments(layers: int) -> list[dict[str, Any]]:
     ]
 
 
+def test_many_runs_stand_four_in_a_row():
+    runs = [{"run": f"runs/null/{n}", "signature": "s", "moments": moments(3)} for n in range(11)]
+    with drawing():
+        panels = draw_over_time({"runs": runs}).axes
+    rows = [panel.get_subplotspec().rowspan.start for panel in panels if panel.get_visible()]
+    assert rows == [0] * 4 + [1] * 4 + [2] * 3
+
+
 def test_curves(tmp_path: Path):
     runs = [{"run": f"runs/null/{name}", "signature": "s", "moments": moments(n)} for n, name in enumerate("abcd", 1)]
     table = ends_table({"runs": runs}).split("\n")
     assert table[3] == "| b | 0.610 | 0.520 | 0.700 | 0.800 | 0.990 | 10% | 35% |"
+    assert table[6:] == ["", "`s`  "]
     with drawing():
         svg, png = save(draw_over_time({"runs": runs}), tmp_path, "curves")
     assert svg.stat().st_size > 5000

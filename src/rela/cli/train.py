@@ -10,7 +10,8 @@ from rela.cli._output import JsonOption, console_for, write_json
 from rela.cli._usage import wrong_use
 
 if TYPE_CHECKING:
-    from rela.training.trainer import Reporter, Trainer
+    from rela.training.reporter import Reporter
+    from rela.training.trainer import Trainer
     from rela.training.world import World
 
 

@@ -31,7 +31,7 @@ from rela.training import runs
 from rela.training.checkpoints import list_checkpoints, read_state
 from rela.training.config import TrainConfig, to_config
 from rela.training.journal import read_status
-from rela.training.trainer import Reporter
+from rela.training.reporter import Reporter
 from rela.training.world import World
 
 LANGUAGES: Final = ("en", "de")

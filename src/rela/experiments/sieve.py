@@ -23,7 +23,7 @@ from rela.training import runs
 from rela.training.config import TrainConfig, to_config
 from rela.training.journal import read_status
 from rela.training.loss import Criterion
-from rela.training.trainer import Reporter
+from rela.training.reporter import Reporter
 from rela.training.validation import Validator
 from rela.training.world import World
 

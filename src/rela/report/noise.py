@@ -15,6 +15,8 @@ _OF_OTHERS: Final = ("quality", "cross_entropy", "attention_penalty")
 _LAST: Final = "length_ratio"
 _SMALLEST: Final = 0.35
 """Where the axis of areas begins: below a half, noise has the better score."""
+_MANY: Final = 10
+"""So many runs stand four in a row."""
 
 
 def noise_table(found: Found, which: str = "auc") -> str:
@@ -58,7 +60,8 @@ def ends_table(found: Found) -> str:
         )
         rates = f"{end['clean']:.0%} | {end['noisy']:.0%}"
         lines.append(f"| {name_of(run)} | {' | '.join(f'{area:.3f}' for area in areas)} | {rates} |")
-    return "\n".join([*lines, "", f"`{found['runs'][0]['signature']}`"])
+    signatures = dict.fromkeys(run["signature"] for run in found["runs"])
+    return "\n".join([*lines, "", *(f"`{signature}`  " for signature in signatures)])
 
 
 def name_of(run: Found) -> str:
@@ -76,7 +79,7 @@ def draw_over_time(found: Found) -> Any:
     from rela.report.figures.style import ACCENT, FAINT, INK, WIDE
 
     runs: Sequence[Found] = found["runs"]
-    columns = min(3, len(runs))
+    columns = min(3 if len(runs) < _MANY else 4, len(runs))
     rows = -(-len(runs) // columns)
     figure = Figure(figsize=(WIDE, 1.75 * rows + 0.6), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=False, sharey=True, squeeze=False).reshape(-1)

@@ -14,7 +14,8 @@ from rela._warn import warn
 from rela.model.directory import CHECKPOINTS_FOLDER, MODEL_FOLDER, check_replaceable
 from rela.training.config import TrainConfig, dump_config, load_config
 from rela.training.journal import LOG_FILE, STATUS_FILE
-from rela.training.trainer import Reporter, Trainer
+from rela.training.reporter import Reporter
+from rela.training.trainer import Trainer
 from rela.training.world import World
 
 CONFIG_FILE: Final = "config.yaml"

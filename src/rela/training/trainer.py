@@ -7,7 +7,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -38,6 +38,7 @@ from rela.training.config import TrainConfig
 from rela.training.divergence import DivergedError, DivergenceWatch, guessing_loss
 from rela.training.journal import Journal, Status, board_class
 from rela.training.loss import Criterion, TrainingLoss
+from rela.training.reporter import Reporter
 from rela.training.schedule import learning_rate
 from rela.training.signals import InterruptedRunError, StopRequest
 from rela.training.spoiling import NullLoss, Spoiled, spoil
@@ -45,22 +46,6 @@ from rela.training.validation import BestSoFar, Validator
 from rela.training.world import World
 
 _ALIGNED_PAIRS: Final = 200  # of the validation split, to choose by which weights words are linked
-
-
-class Reporter(Protocol):
-    """Someone who is told how training goes."""
-
-    def started(self, facts: dict[str, Any]) -> None:
-        """Before the first update."""
-        ...
-
-    def updated(self, step: int, spent: float, loss: float, tokens_per_second: float) -> None:
-        """After every update."""
-        ...
-
-    def noted(self, text: str) -> None:
-        """Something to read: a validation, a checkpoint."""
-        ...
 
 
 class Trainer:
