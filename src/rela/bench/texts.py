@@ -9,8 +9,18 @@ from typing import Final
 from rela.text.corpora import fetch
 from rela.text.problems import ReadReport
 from rela.text.readers import PairSource, read_pairs
+from rela.text.store import DESCRIPTION_FILE
 
 BUILT_IN: Final = "grammar"
+
+
+def data_name(source: Path) -> str:
+    """What signatures call a file; files of token stores have the same names in each, so there the store's comes first.
+
+    ``corpus/test.en`` is ``test``, and ``runs/grammar-store/test.source.txt`` is ``grammar-store/test.source``.
+    """
+    folder = source.resolve().parent
+    return f"{folder.name}/{source.stem}" if (folder / DESCRIPTION_FILE).exists() else source.stem
 
 
 def read_text_pairs(source: Path, target: Path, count: int) -> list[tuple[str, str]]:

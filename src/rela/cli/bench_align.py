@@ -35,17 +35,13 @@ def align(
     from rela.bench import machine
     from rela.bench.align import compare_aligning
     from rela.bench.results import Number, document, measure
+    from rela.bench.texts import data_name, read_text_pairs
     from rela.bench.timing import Speed
-    from rela.text.problems import ReadReport
-    from rela.text.readers import PairSource, read_pairs
 
     if threads is not None:
         torch.set_num_threads(threads)
     aligner = Aligner.load(model)
-    read = read_pairs(PairSource.files(source, target), report=ReadReport())
-    texts = [(pair.source, pair.target) for pair, _ in zip(read, range(pairs), strict=False)]
-    if not texts:
-        raise ValueError(f"{source} and {target}: expected at least one pair to align, got none")
+    texts = read_text_pairs(source, target, pairs)
     points = points_for(json_to, resume=False)
     found = points.get(
         "align",
@@ -54,7 +50,7 @@ def align(
     speed = Speed(**found)
     ratio, low, high = 1 / speed.median, 1 / speed.high, 1 / speed.low
     signature = (
-        f"align|data:{source.stem}|pairs:{len(texts)}|{aligner.signature()}|threads:{torch.get_num_threads()}"
+        f"align|data:{data_name(source)}|pairs:{len(texts)}|{aligner.signature()}|threads:{torch.get_num_threads()}"
         f"|rounds:{speed.rounds}|statistic:median|against:forced-forward|v{__version__}"
     )
     console = console_for(json_to)

@@ -75,13 +75,13 @@ def length(
     from rela.bench import machine
     from rela.bench.length import GROUPS, Decoder, measure_lengths
     from rela.bench.results import document
-    from rela.bench.texts import corpus_pairs, read_text_pairs
+    from rela.bench.texts import corpus_pairs, data_name, read_text_pairs
 
     count = set_threads(threads, quick=quick)
     points = points_for(json_to, resume=resume)
     console = console_for(json_to)
     if source and target:
-        pairs, learned, data = read_text_pairs(source, target, sentences), None, source.stem
+        pairs, learned, data = read_text_pairs(source, target, sentences), None, data_name(source)
     else:
         pairs, learned, data = corpus_pairs(corpus, "test", sentences), None if quick else corpus, corpus
     decoders: list[Decoder]

@@ -62,7 +62,7 @@ def noise(
     import torch
 
     from rela.bench.noise import NoiseTask
-    from rela.bench.texts import read_text_pairs
+    from rela.bench.texts import data_name, read_text_pairs
     from rela.filtering.noises import NOISES
 
     if over_time is not None and over_time not in NOISES:
@@ -71,7 +71,7 @@ def noise(
         torch.set_num_threads(threads)
     lines = None if foreign is None else foreign.read_text(encoding="utf-8").splitlines()[:count]
     task = NoiseTask(
-        name=source.stem,
+        name=data_name(source),
         pairs=read_text_pairs(source, target, count),
         calibration=read_text_pairs(learn_source, learn_target, count) if learn_source and learn_target else [],
         foreign=lines,
@@ -103,7 +103,7 @@ def _table(models: list[Path], task: Any, console: Any) -> dict[str, Any]:
         )
         table.add_column("noise", no_wrap=True)
         for name in _SHOWN:
-            table.add_column(name, justify="right")
+            table.add_column(name.replace("_", " "), justify="right")
         for kind, scores in found.items():
             table.add_row(kind, *(f"{scores[name].auc:.3f} {scores[name].precision:.2f}" for name in _SHOWN))
         console.print(table)

@@ -34,7 +34,7 @@ def score(
     from rela.bench.others import TOLERATED, watching
     from rela.bench.results import Number, document, measure
     from rela.bench.scoring import count_flips, measure_scoring
-    from rela.bench.texts import read_text_pairs
+    from rela.bench.texts import data_name, read_text_pairs
     from rela.cli._scoring import progress_console, row_progress
     from rela.filtering.corpus import ScoreOptions
     from rela.filtering.scorer import Scorer
@@ -67,7 +67,7 @@ def score(
         console.print(f"other processes took {others:.0%} of the processors: speeds are those of a busy machine")
     name = scorer.model.config.attention.label
     signature = (
-        f"score|data:{source.stem}|pairs:{found.rows}|attention:{name}|parameters:{scorer.model.num_parameters()}"
+        f"score|data:{data_name(source)}|pairs:{found.rows}|attention:{name}|parameters:{scorer.model.num_parameters()}"
         f"|workers:{found.workers}|v{__version__}"
     )
     console.print(signature, style="dim")
@@ -91,5 +91,5 @@ def score(
         number = Number(value=round(found.share, 4), target=_ASKED_SHARE)
         measures["score.share_of_bare"] = measure(signature, None, number)
     entry = {"name": name, "parameters": scorer.model.num_parameters(), "measures": measures}
-    facts = {"pairs": found.rows, "malformed": found.malformed, "corpus": source.stem, "flip_rows": flips.rows}
+    facts = {"pairs": found.rows, "malformed": found.malformed, "corpus": data_name(source), "flip_rows": flips.rows}
     finish(json_to, points_for(json_to, resume=False), document("score", machine.describe(), [entry], **facts))
