@@ -1,5 +1,6 @@
 """`rela noise` and `rela bench noise`: what they write, say and refuse."""
 
+import gzip
 import json
 import warnings
 from collections.abc import Callable
@@ -78,6 +79,14 @@ class TestNoise:
         assert code == 0
         assert "left out: empty-source 1, tab 1, unequal-lines 1" in err
         assert "81 pairs" in out
+        foreign = "un\tdeux\nun\u2028deux\n\ntrois\n".encode()
+        (tmp_path / "fr.gz").write_bytes(gzip.compress(foreign))
+        spoil = ("--kinds", "wrong-language", "--share", "1", "--foreign", "fr.gz")
+        code, _, err = call("noise", *FILES, "-o", "c.tsv.gz", *spoil)
+        assert code == 0
+        assert "2 of 4 lines are empty, too long, no text, or have tabs" in err
+        rows = gzip.decompress((tmp_path / "c.tsv.gz").read_bytes()).decode().split("\n")[:-1]
+        assert {row.split("\t")[1] for row in rows} == {"un\u2028deux", "trois"}
         (tmp_path / "fr").write_text("\n")
         assert "expected sentences of a third language" in call("noise", *FILES, "-o", "c.tsv", "--foreign", "fr")[2]
 
@@ -115,6 +124,7 @@ class TestBench:
         assert call("bench", "noise", "model", *FILES, *LEARN, "--over-time", "shuffled")[0] == 2
         assert call("bench", "noise", "model", *FILES)[0] == 2
         (tmp_path / "fr").write_text("one\n")
+        assert call("bench", "noise", "model", *FILES, *LEARN, "--foreign", "fr", "--json", "fr")[0] == 2
         code, _, err = call("bench", "noise", "model", *FILES, *LEARN, "--foreign", "fr")
         assert code == 1
         assert "expected a line for each of 80 pairs, got 1" in err

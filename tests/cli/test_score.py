@@ -98,6 +98,13 @@ class TestScore:
             call("score", model, "out.parquet", "--keys", "source,target", "-o", "b.parquet", "--workers", "1")[0] == 0
         )
 
+    def test_endings(self, call: Call, model: Path, tmp_path: Path):
+        assert call("score", model, "in.tsv", "-o", "out.PARQUET", "--workers", "1")[0] == 0
+        assert pq.read_table(tmp_path / "out.PARQUET").num_rows == 120
+        code, _, err = call("score", model, "in.tsv", "-o", "out.parquet.gz", "--workers", "1")
+        assert code == 2
+        assert "--output: expected a table that ends in .parquet, which is packed inside" in err
+
     def test_two_files_columns_and_header(self, call: Call, model: Path, tmp_path: Path):
         plain = call("score", model, "in.tsv", "--workers", "1")[1]
         for side, name in enumerate(("in.en", "in.de")):
@@ -262,6 +269,8 @@ class TestFilter:
         before = (folder / "kept.tsv").read_bytes()
         code, _, err = call("filter", "in.tsv", "--model", model, "--top", "7", "--workers", "1")
         assert "pairs scored" not in err  # nothing is scored again
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        assert summary["speed"]["pairs_per_second"] is None
         kept = (folder / "kept.tsv").read_bytes()
         assert kept.count(b"\n") == 7
         assert set(kept.splitlines()) <= set(before.splitlines())
@@ -287,6 +296,7 @@ class TestFilter:
             (["in.tsv", "--train", "--budget", "inf"], "--budget: expected minutes, got inf"),
             (["in.tsv", "--train", "--device", "cuda:77"], "cuda:77"),
             (["in.jsonl", "--train", "--keys", "en"], "--keys: expected two different keys"),
+            (["in.jsonl", "--train", "--keys", "en,de", "--header"], "--header: expected TSV"),
         ],
     )
     def test_wrong_use(self, call: Call, arguments: list[str], message: str):
@@ -299,6 +309,12 @@ class TestFilter:
         assert code == 1
         assert "expected at least 500 good pairs to train a scorer on, got 120" in err
 
+    def test_what_is_missing_is_said_before_a_training(self, call: Call, tmp_path: Path):
+        code, _, err = call("filter", "in.tsv", "--train", "--calibrate-on", "nothere.tsv")
+        assert code == 1
+        assert "--calibrate-on: expected input, model, or a file of pairs or numbers, there is no nothere.tsv" in err
+        assert names(tmp_path) == ["in.tsv"]
+
     def test_nothing_of_the_user_is_overwritten_or_deleted(self, call: Call, model: Path, tmp_path: Path):
         (tmp_path / "kept.tsv").write_text(TSV, encoding="utf-8")
         code, _, err = call("filter", "kept.tsv", "--model", model, "--out", ".", "--workers", "1")
@@ -307,12 +323,14 @@ class TestFilter:
         assert (tmp_path / "kept.tsv").read_text(encoding="utf-8") == TSV
         for own, command in (
             ("own/scores/mine", ["filter", "in.tsv", "--model", model, "--out", "own"]),
+            ("own2/scores/202401/mine", ["filter", "in.tsv", "--model", model, "--out", "own2"]),
             ("o.tsv.partial/mine", ["score", model, "in.tsv", "-o", "o.tsv"]),
         ):
             (tmp_path / own).mkdir(parents=True)
             code, _, err = call(*command, "--workers", "1")
             assert code == 1
-            assert "expected a new folder, or one of scores, got one with mine in it" in err
+            first = Path(own).parts[1 + own.startswith("own")]
+            assert f"expected a new folder, or one of scores, got one with {first} in it" in err
             assert (tmp_path / own).is_dir()
 
 

@@ -138,6 +138,16 @@ class TestResuming:
         scored = score_corpus(options(model, copy, spans=change == "options"), tmp_path / "scores", quietly)
         assert scored.speed.rows == 216
 
+    def test_a_damaged_file(self, model: Path, crawl: Path, tmp_path: Path):
+        scored = score_corpus(options(model, crawl), tmp_path / "scores", quietly)
+        (kept,) = (tmp_path / "scores" / "000000").glob("000000001.npz")
+        kept.write_bytes(kept.read_bytes()[:100])
+        with pytest.raises(
+            ValueError, match=r"000000001\.npz: expected scores of a window, got a damaged file; delete"
+        ):
+            text_of(scored)
+        scored.kept.close()
+
     def test_two_at_once(self, model: Path, crawl: Path, tmp_path: Path):
         scored = score_corpus(options(model, crawl), tmp_path / "scores", quietly)
         with pytest.raises(BlockingIOError, match="got another process at it"):
@@ -337,6 +347,30 @@ def test_summary(model: Path, crawl: Path, tmp_path: Path):
     for example in examples:
         assert rows[example["line"] - 1] == f"{example['source']}\t{example['target']}".encode()
     json.dumps(found, allow_nan=False)
+
+
+def test_long_pairs_are_examples_too(model: Path, tmp_path: Path):
+    pairs = [*made_pairs(60), ("dog " * 1500, "Hund " * 1500)]
+    (tmp_path / "in.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs))
+    scored = score_corpus(options(model, tmp_path / "in.tsv", max_pieces=5000), tmp_path / "scores", quietly)
+    rule = Rule(threshold=0.5)
+    found = summarise(scored, rule, split_corpus(scored, rule, tmp_path), "")
+    assert max(len(example["target"]) for example in found["examples"]) == 7500
+    json.dumps(found, allow_nan=False)
+
+
+def test_rejected_rows_of_a_table_are_filtered_again(model: Path, tmp_path: Path):
+    pairs, old = made_pairs(60), tmp_path / "in.parquet"
+    columns = {"en": [s for s, _ in pairs], "de": [t for _, t in pairs], "rela_reason": ["old"] * 60}
+    pq.write_table(pa.table(columns), old)
+    source = PairSource.parquet(old, keys=("en", "de"))
+    scored = score_corpus(options(model, old, source=source), tmp_path / "scores", quietly)
+    (tmp_path / "out").mkdir()
+    split_corpus(scored, Rule(top=20), tmp_path / "out")
+    assert pq.read_table(tmp_path / "out" / "kept.parquet").column_names == ["en", "de", "rela_reason"]
+    rejected = pq.read_table(tmp_path / "out" / "rejected.parquet")
+    assert rejected.column_names == ["en", "de", "rela_reason", "rela_quality"]
+    assert set(rejected.column("rela_reason").to_pylist()) == {"low-score"}
 
 
 def test_nothing_to_score(model: Path, tmp_path: Path):

@@ -101,7 +101,17 @@ def test_round_trip():
 
 
 @pytest.mark.parametrize(
-    "change", [{"format": "other"}, {"weights": [1.0]}, {"centre": [0.0]}, {"bias": None}, {"features": None}]
+    "change",
+    [
+        {"format": "other"},
+        {"weights": [1.0]},
+        {"centre": [0.0]},
+        {"bias": None},
+        {"bias": "x"},
+        {"bias": 1e999},
+        {"scale": [0.0] * len(NAMES)},
+        {"features": None},
+    ],
 )
 def test_wrong_files(change: dict[str, object]):
     data = fit_quality(NAMES, made(100, 0, 0), made(100, 2, 1), []).to_json() | change

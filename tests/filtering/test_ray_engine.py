@@ -17,7 +17,7 @@ import pytest
 from tests.filtering.sharding import HEADER, PROBLEMS, ROWS
 
 from rela.filtering.pool import one_thread
-from rela.filtering.ray_engine import COUNTS_FILE, SUCCESS_FILE, RayOptions, score_with_ray
+from rela.filtering.ray_engine import COUNTS_FILE, SUCCESS_FILE, RayOptions, import_ray, score_with_ray
 from rela.filtering.scorer import Scorer
 from rela.filtering.shards import (
     RECIPE_FILE,
@@ -194,6 +194,9 @@ class TestRay:
             assert {path: path.stat().st_mtime_ns for path in times} == times
             again = score_with_ray(options, fail)
             assert (again.counts, again.new_rows) == (result.counts, 0)
+            (tmp_path / "out" / "a.tsv.gz" / "part-000001.tsv").unlink()  # though all was said to be there
+            assert score_with_ray(options, quietly).new_rows == 2 * WINDOW
+            assert files_in(tmp_path / "out").keys() >= whole.keys()
 
             (tmp_path / "cut.tsv.gz").write_bytes(gzip.compress(b"dog\tHund\n" * 100_000)[:-20])
             cut = Shard("cut.tsv.gz", 1, PairSource.tsv(tmp_path / "cut.tsv.gz"))
@@ -208,6 +211,17 @@ def test_without_ray(options: RayOptions, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ModuleNotFoundError, match=r"got none; .*: pip install 'rela-attention\[ray\]'"):
         score_with_ray(options, quietly)
+
+
+def test_ray_that_does_not_start(options: RayOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    ray = import_ray()
+
+    def fail(**_: object) -> None:
+        raise Exception("The current node timed out during startup\nand more")  # as Ray does
+
+    monkeypatch.setattr(ray, "init", fail)
+    with pytest.raises(ConnectionError, match="expected Ray to start or answer on this machine, got: The current node"):
+        score_with_ray(replace(options, output=str(tmp_path)), quietly)
 
 
 class TestRefusals:

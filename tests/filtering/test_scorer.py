@@ -1,7 +1,9 @@
 """Scores are what their definitions say, whatever the batch; quality is learned, remembered and bounded."""
 
+import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,6 +94,11 @@ class TestProblems:
         with pytest.raises(ValueError, match=r"pair 1: expected text on both sides, got an empty (source|target)"):
             Scorer.load(folder).score([("dog", "Hund"), pair])
 
+    def test_no_pairs_at_all(self, folder: Path):
+        nothing: Any = None
+        with pytest.raises(TypeError, match=r"pairs: expected pairs of source and target, .* got None"):
+            Scorer.load(folder).score(nothing)
+
     def test_nothing(self, folder: Path):
         assert Scorer.load(folder).score([]) == []
 
@@ -113,6 +120,36 @@ class TestCalibration:
         (tmp_path / "wrong.json").write_text(text)
         with pytest.raises(ValueError, match="calibrate anew"):
             Scorer.load(folder, calibration=tmp_path / "wrong.json")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"cross_attention": [9, 9]},
+            {"matching_heads": []},
+            {"matching_heads": [[7, 0]]},
+            {"word_loss": "x"},
+            {"word_loss": float("inf")},
+            {"letters": ["AAAA", "AAAA"]},
+        ],
+    )
+    def test_that_does_not_fit(self, tmp_path: Path, folder: Path, change: dict[str, object]):
+        data = json.loads((folder / "quality.json").read_text(encoding="utf-8")) | change
+        (tmp_path / "wrong.json").write_text(json.dumps(data))
+        with pytest.raises(ValueError, match=r"wrong\.json: expected .*; calibrate anew"):
+            Scorer.load(folder, calibration=tmp_path / "wrong.json")
+
+    @pytest.mark.parametrize(
+        ("options", "error"),
+        [
+            ({"noises": []}, r"noises: expected a list of some of shuffled, .*, got \[\]"),
+            ({"noises": "shuffled"}, "noises: expected a list"),
+            ({"noises": ["salad"]}, "noises: expected a list"),
+            ({"seed": -1}, "seed: expected 0 or more, got -1"),
+        ],
+    )
+    def test_wrong_options(self, folder: Path, options: dict[str, Any], error: str):
+        with pytest.raises(ValueError, match=error):
+            Scorer.load(folder).calibrated(made_pairs(60), **options)
 
     def test_without_one_the_pairs_are_learned_from(self, tmp_path: Path):
         scorer = Scorer.load(make_folder(tmp_path / "model"))

@@ -168,6 +168,8 @@ class TestThreshold:
             assert "This run chose by null_rate" in page.text("#threshold-part")
             assert page.page.locator("#score-chart .side-text").text_content() == "kept up to 0.400"
             assert abs(page.settle()["kept"] - summary["counts"]["kept"]) <= 11
+            verdicts = page.page.locator(".verdict").all_inner_texts()
+            assert set(filter(None, verdicts)) <= {"kept by quality", "rejected by quality"}
             page.page.locator("#score").select_option("coverage")
             assert "High is good." in page.text("#score-meaning")
             assert page.page.locator("#score-chart .threshold-line").count() == 0

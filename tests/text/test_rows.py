@@ -75,6 +75,13 @@ def test_two_files_of_unequal_length(tmp_path: Path):
     assert window.records == [(b"dog", b"Hund"), (b"cat", None), (b"bird", None)]
 
 
+def test_keys_with_a_point(tmp_path: Path):
+    rows = [{"t.en": "dog", "t.de": "Hund"}, {"t": {"en": "cat", "de": "Katze"}}]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (window,) = read_windows(PairSource.jsonl(tmp_path / "in.jsonl", keys=("t.en", "t.de")))
+    assert window.pairs == [("dog", "Hund"), ("cat", "Katze")]
+
+
 def test_jsonl(tmp_path: Path):
     rows = [{"t": {"en": "dog", "de": "Hund"}}, {"t": {"en": "dog"}}, {"t": {"en": "a\nb", "de": "c"}}, [1]]
     lines = [json.dumps(row).encode() for row in rows] + [b"{broken", b'{"t": {"en": "\\ud800", "de": "x"}}']
@@ -96,6 +103,33 @@ def test_parquet(tmp_path: Path, size: int):
     assert pairs == [("dog", "Hund"), ("cat", "Katze"), ("b", "B")]
     assert problems == {1: "bad-record", 3: "empty-source"}
     assert pa.concat_tables([window.table for window in windows]).equals(table)
+
+
+def test_windows_end_where_rows_have_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rela.text.rows.WINDOW_BYTES", 1000)
+    texts = ["x" * n for n in (10, 10, 400, 700, 10, 3000, 10)]
+    lines = [f"dog\tHund\t{text}".encode() for text in texts]
+    (tmp_path / "in.tsv").write_bytes(b"".join(line + b"\n" for line in lines))
+    windows = list(read_windows(PairSource.tsv(tmp_path / "in.tsv"), size=5))
+    assert [len(window) for window in windows] == [4, 2, 1]
+    assert [(window.number, window.first) for window in windows] == [(0, 0), (1, 4), (2, 6)]
+    assert all_of(windows)[2] == lines
+
+    table = pa.table({"en": ["dog"] * 7, "de": ["Hund"] * 7, "other": texts})
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=4)
+    windows = list(read_windows(PairSource.parquet(tmp_path / "in.parquet", keys=("en", "de")), size=5))
+    assert [window.number for window in windows] == list(range(len(windows)))
+    assert all(len(window) == 1 or (window.table is not None and window.table.nbytes < 1000) for window in windows)
+    assert pa.concat_tables([window.table for window in windows]).equals(table)
+
+
+def test_a_line_that_is_cut_is_no_good_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rela.text.rows.MAX_LINE_BYTES", 100)
+    (tmp_path / "in.tsv").write_bytes(b"dog\tHund\t" + b"x" * 200 + b"\ncat\tKatze\n")
+    (window,) = read_windows(PairSource.tsv(tmp_path / "in.tsv"))
+    assert window.problems == {0: "too-long"}
+    assert window.pairs == [("cat", "Katze")]
+    assert [len(record[0] or b"") for record in window.records] == [100, 9]
 
 
 def test_parquet_without_the_columns(tmp_path: Path):

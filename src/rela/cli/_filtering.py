@@ -17,7 +17,7 @@ from rela._device import checked_device
 from rela._files import ending_of, write_text
 from rela.cli._output import check_not_input, write_json
 from rela.cli._pairs_input import MAX_PIECES, is_stream, pair_source, two_keys
-from rela.cli._scoring import progress_console, row_progress, score_options, tell_speed
+from rela.cli._scoring import check_reading, progress_console, row_progress, score_options, tell_speed
 from rela.cli._usage import refuse_unused, told_when_stopped, wrong_use
 from rela.cli.filter_corpus import ATTENTION, BUDGET, SEED
 
@@ -87,6 +87,8 @@ def run_filter(context: typer.Context, job: FilterJob) -> None:
         with row_progress(console) as progress:
             scored = score_corpus(options, out / "scores", progress)
             try:
+                for name in (_SUMMARY, _REPORT):  # of another rule, they would not be those of the new files
+                    (out / name).unlink(missing_ok=True)
                 split = split_corpus(scored, rule, out)
                 summary = summarise(scored, rule, split, _command(job))
             finally:
@@ -117,6 +119,7 @@ def _check_outputs(job: FilterJob, out: Path) -> None:
 
     languages = _languages(job) if job.train else None
     source = pair_source(job.pairs, job.src, job.tgt, job.form, job.columns, job.keys, languages)
+    check_reading(job, source)
     written = [*(path for paths in files_of(source, out).values() for path in paths), out / _SUMMARY, out / _REPORT]
     read = [*source.paths, *([] if job.calibrate_on in (None, "input", "model") else [job.calibrate_on])]
     for path in written:

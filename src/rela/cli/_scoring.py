@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rela._files import ending_of, naming
+from rela._files import PACKINGS, ending_of, naming
 from rela._streams import STANDARD_OUTPUT
 from rela.cli._output import STDOUT, check_destination, check_not_input
 from rela.cli._pairs_input import format_of, is_stream, pair_source, shard_sources
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rela.text.readers import PairSource
     from rela.text.rows import RowWindow
 
-_TABLE = ".parquet"
+_TABLE = "parquet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def run_score(job: ScoreJob) -> None:
 
     _check_calibration_file(job)
     options = score_options(job)
-    table = job.output is not None and job.output.name.endswith(_TABLE)
+    table = _writes_table(job)
     if not table:
         _writes_json(job, options.source)  # wrong use is said before anything is scored
     console = progress_console()
@@ -96,6 +96,16 @@ def run_score(job: ScoreJob) -> None:
                     scored.kept.delete()
             finally:
                 scored.kept.close()
+
+
+def _writes_table(job: ScoreJob) -> bool:
+    if job.output is None or ending_of(job.output).lower() != _TABLE:
+        return False
+    if job.output.suffix.lower() in PACKINGS:
+        raise typer.BadParameter(
+            f"--output: expected a table that ends in .{_TABLE}, which is packed inside, got {job.output}"
+        )
+    return True
 
 
 def _check_calibration_file(job: _Job) -> None:
@@ -222,11 +232,7 @@ def score_options(job: Any) -> ScoreOptions:
     source = pair_source(
         job.pairs, job.src, job.tgt, job.form, job.columns, job.keys, (languages.source, languages.target)
     )
-    if job.header and source.kind != "tsv":
-        raise typer.BadParameter("--header: expected TSV; other formats have none")
-    for path in source.paths:
-        if path != STDOUT and not Path(path).is_file() and not Path(path).is_fifo():
-            raise FileNotFoundError(f"{path}: expected a file of pairs, there is none")
+    check_reading(job, source)
     workers = job.workers or (1 if job.device != "cpu" else os.cpu_count() or 1)
     options = ScoreOptions(
         model=job.model,
@@ -238,6 +244,19 @@ def score_options(job: Any) -> ScoreOptions:
         device=job.device,
     )
     return _with_calibration(options, job, (languages.source, languages.target))
+
+
+def check_reading(job: Any, source: PairSource) -> None:
+    """Whether what is to be read is there, and can be read as it is asked for; said before anything is done."""
+    if job.header and source.kind != "tsv":
+        raise typer.BadParameter("--header: expected TSV; other formats have none")
+    for path in source.paths:
+        if path != STDOUT and not Path(path).is_file() and not Path(path).is_fifo():
+            raise FileNotFoundError(f"{path}: expected a file of pairs, there is none")
+    if job.calibrate_on not in (None, "input", "model") and not Path(job.calibrate_on).exists():
+        raise FileNotFoundError(
+            f"--calibrate-on: expected input, model, or a file of pairs or numbers, there is no {job.calibrate_on}"
+        )
 
 
 def _with_calibration(options: ScoreOptions, job: Any, languages: tuple[str, str]) -> ScoreOptions:
@@ -329,7 +348,7 @@ def _renderer(job: ScoreJob, source: PairSource) -> Callable[[RowWindow, WindowS
 def _writes_json(job: ScoreJob, source: PairSource) -> bool:
     """Whether lines are JSON; else they are TSV, which only text can be."""
     rich = source.kind in ("jsonl", "parquet")
-    jsonl = job.as_json or (ending_of(job.output) == "jsonl" if job.output is not None else rich)
+    jsonl = job.as_json or (ending_of(job.output).lower() == "jsonl" if job.output is not None else rich)
     if rich and not jsonl:
         raise typer.BadParameter(
             f"--output: expected a name that ends in .jsonl or .parquet for {source.kind} input, got {job.output}"

@@ -57,8 +57,8 @@ def noise(
         raise typer.BadParameter("expected --learn-src and --learn-tgt, other pairs to learn quality from")
     if over_time is not None and learned != (None, None):
         raise typer.BadParameter("--over-time: expected no --learn-src and --learn-tgt; heads need no quality")
-    files = {"--src": [source], "--tgt": [target], "--learn-src": [learn_source], "--learn-tgt": [learn_target]}
-    check_not_input(json_to, "--json", {name: [path for path in paths if path] for name, paths in files.items()})
+    files = {"src": source, "tgt": target, "learn-src": learn_source, "learn-tgt": learn_target, "foreign": foreign}
+    check_not_input(json_to, "--json", {f"--{name}": [path] for name, path in files.items() if path is not None})
     import torch
 
     from rela.bench.noise import NoiseTask
@@ -69,7 +69,7 @@ def noise(
         raise typer.BadParameter(f"--over-time: expected one of {', '.join(NOISES)}, got {over_time!r}")
     if threads is not None:
         torch.set_num_threads(threads)
-    lines = None if foreign is None else foreign.read_text(encoding="utf-8").splitlines()[:count]
+    lines = None if foreign is None else _foreign_lines(foreign, count)
     task = NoiseTask(
         name=data_name(source),
         pairs=read_text_pairs(source, target, count),
@@ -83,6 +83,15 @@ def noise(
     result = _table(models, task, console) if over_time is None else _curves(models, task, over_time, console)
     if json_to is not None:
         write_json(result, json_to)
+
+
+def _foreign_lines(path: Path, count: int) -> list[str]:
+    from itertools import islice
+
+    from rela.text.problems import ReadReport
+    from rela.text.readers import read_lines
+
+    return [line.text for line in islice(read_lines(path, report=ReadReport()), count)]
 
 
 def _table(models: list[Path], task: Any, console: Any) -> dict[str, Any]:

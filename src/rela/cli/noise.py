@@ -1,12 +1,12 @@
 """`rela noise`: good pairs in, a crawl with known noise out."""
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rela._files import new_file
 from rela._warn import warn
 from rela.cli._output import STDOUT, JsonOption, check_destination, check_not_input, console_for, write_json
 
@@ -55,15 +55,11 @@ def noise(
         raise typer.BadParameter(f"--kinds: expected some of {', '.join(NOISES)}, got {unknown[0]!r}")
     pairs, lines = _read(source, target, count), None
     if foreign is not None:
-        lines = foreign.read_text(encoding="utf-8").splitlines()
-        if not any(line.strip() for line in lines):
-            raise ValueError(f"{foreign}: expected sentences of a third language, got none")
+        lines = _read_foreign(foreign)
     mixed, how = mix_noise(Material(pairs, language, lines), share, chosen, seed)
-    with new_file(output) as file:
-        file.writelines(f"{left}\t{right}\n" for left, right in mixed)
+    _write(output, (f"{left}\t{right}\n" for left, right in mixed))
     if labels is not None:
-        with new_file(labels) as file:
-            file.writelines(f"{kind or 'good'}\n" for kind in how)
+        _write(labels, (f"{kind or 'good'}\n" for kind in how))
     counts = Counter(kind or "good" for kind in how)
     console = console_for(json_to)
     console.print(f"{len(mixed):,} pairs, {len(mixed) - counts['good']:,} of them spoiled: {output}")
@@ -71,6 +67,29 @@ def noise(
         console.print(f"  {kind}: {counts[kind]:,}")
     if json_to is not None:
         write_json({"pairs": len(mixed), "counts": dict(counts), "seed": seed, "share": share}, json_to)
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    from rela.filtering.writing import new_packed
+
+    with new_packed(path) as write:
+        for line in lines:
+            write(line.encode())
+
+
+def _read_foreign(path: Path) -> list[str]:
+    """The sentences that can stand in a TSV; what is left out is said."""
+    from rela.text.problems import ReadReport
+    from rela.text.readers import read_lines
+
+    report = ReadReport()
+    lines = list(read_lines(path, report=report))
+    kept = [line.text for line in lines if line.problem is None and line.text.strip() and "\t" not in line.text]
+    if not kept:
+        raise ValueError(f"{path}: expected sentences of a third language, got none")
+    if len(kept) < len(lines):
+        warn(f"{path}: {len(lines) - len(kept):,} of {len(lines):,} lines are empty, too long, no text, or have tabs")
+    return kept
 
 
 def _read(source: Path, target: Path, count: int | None) -> list[tuple[str, str]]:

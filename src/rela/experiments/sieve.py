@@ -80,7 +80,13 @@ def claim_training(folder: Path, recipe: Mapping[str, Any]) -> None:
     path, made = folder / _RECIPE_FILE, [folder / name for name in ("corpus", "store", "training")]
     begun = [one for one in made if one.exists()]
     if path.exists():
-        found = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise ValueError(
+                f"{path}: expected what the scorer was trained with, got a damaged file; name another folder with "
+                "--out, or delete this one"
+            ) from None
         other = [name for name in wanted if found.get(name) != wanted[name]]
         if other and made[-1] in begun:
             raise ValueError(

@@ -72,10 +72,15 @@ class Calibration:
             matching = np.zeros(tuple(data["cross_attention"]), np.bool_)
             for layer, head in data["matching_heads"]:
                 matching[layer - 1, head] = True
-            quality = QualityModel.from_json(data["quality"], where)
             source, target = (Letters.from_json(side) for side in data["letters"])
-            return cls(quality, matching, float(data["word_loss"]), (source, target), str(data["model"]))
-        except (KeyError, TypeError, IndexError) as error:
+            word_loss, model = float(data["word_loss"]), str(data["model"])
+        except (KeyError, TypeError, IndexError, ValueError) as error:
             raise ValueError(
-                f"{where}: expected a whole calibration, got one without {error}; calibrate anew"
+                f"{where}: expected a whole calibration, got one in which something is wrong ({error}); calibrate anew"
             ) from None
+        if not matching.any() or not np.isfinite(word_loss):
+            raise ValueError(
+                f"{where}: expected a calibration with a matching head and a finite word_loss, got {matching.sum()} "
+                f"heads and {word_loss}; calibrate anew"
+            )
+        return cls(QualityModel.from_json(data["quality"], where), matching, word_loss, (source, target), model)

@@ -24,7 +24,7 @@ from rela.filtering.scorer import FEWEST_PAIRS, MAX_PIECES, Scorer, WindowScores
 from rela.filtering.survey import SAMPLE, Survey, look_through
 from rela.filtering.writing import TOO_MANY_PIECES
 from rela.text.readers import MAX_CHARS, PairSource
-from rela.text.rows import WINDOW, RowWindow, read_windows
+from rela.text.rows import WINDOW, WINDOW_BYTES, RowWindow, read_windows
 
 Progress = Callable[[str, float, float | None], None]
 """What is done, how many rows of it, and of how many, if that is known."""
@@ -138,15 +138,21 @@ def score_corpus(options: ScoreOptions, folder: Path, progress: Progress) -> Sco
     kept = KeptScores(folder, _recipe(options, scorer, chosen))
     try:
         calibration = chosen or kept.calibration(lambda: _learned(scorer, options, survey.sample))
-        todo = [number for number in range(survey.num_windows) if not kept.has(number)]
+        todo = {number for number in range(survey.num_windows) if not kept.has(number)}
         share = _speed_share(replace(scorer, calibration=calibration), survey.sample) if todo else None
         advance = seen("scoring", survey.num_rows)
-        advance(min(survey.num_rows, (survey.num_windows - len(todo)) * options.window))
+
+        def unscored() -> Iterator[RowWindow]:
+            for window in options.windows() if todo else ():
+                if window.number in todo:
+                    yield window
+                else:
+                    advance(len(window))
+
         began, rows = time.monotonic(), 0
         with scoring(options.pool(calibration)) as score:
-            unscored = (window for window in options.windows() if not kept.has(window.first // options.window))
-            for window, scores in score(unscored):
-                kept.save(window.first // options.window, scores)
+            for window, scores in score(unscored()):
+                kept.save(window.number, scores)
                 rows += len(window)
                 advance(len(window))
         return ScoredCorpus(options, survey, calibration, kept, Speed(rows, time.monotonic() - began, share))
@@ -249,6 +255,7 @@ def _recipe(options: ScoreOptions, scorer: Scorer, calibration: Calibration | No
         "max_pieces": options.max_pieces,
         "max_chars": options.max_chars,
         "window": options.window,
+        "window_bytes": WINDOW_BYTES,
     }
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -22,12 +24,14 @@ from rela.filtering.scores import COLUMNS
 _RECIPE_FILE: Final = "recipe.json"
 _CALIBRATION_FILE: Final = "calibration.json"
 _IN_A_FOLDER: Final = 1000
+_FOLDER: Final = re.compile(r"\d{6}")
+_WINDOW: Final = re.compile(r"\d{9}\.npz|\.\d{9}\.npz\.\d+\.partial")
 
 
 def _is_ours(path: Path) -> bool:
     """Whether scores have such a file or folder, or a file of theirs that did not get its name."""
     if path.is_dir():
-        return len(path.name) == 6 and path.name.isdigit()
+        return _FOLDER.fullmatch(path.name) is not None and all(_WINDOW.fullmatch(one.name) for one in path.iterdir())
     return any(name in path.name for name in (_RECIPE_FILE, _CALIBRATION_FILE))
 
 
@@ -116,16 +120,22 @@ class KeptScores:
 
     def load(self, window: int) -> WindowScores:
         """A window's scores."""
-        with np.load(self._path(window), allow_pickle=False) as arrays:
-            suspicious = None
-            if "counts" in arrays:
-                ends = np.concatenate([[0], np.cumsum(arrays["counts"])])
-                words = arrays["suspicious"]
-                suspicious = [tuple(words[start:end].tolist()) for start, end in pairwise(ends)]
-            return WindowScores(arrays["values"], arrays["kept"], suspicious)
+        path = self._path(window)
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                suspicious = None
+                if "counts" in arrays:
+                    ends = np.concatenate([[0], np.cumsum(arrays["counts"])])
+                    words = arrays["suspicious"]
+                    suspicious = [tuple(words[start:end].tolist()) for start, end in pairwise(ends)]
+                return WindowScores(arrays["values"], arrays["kept"], suspicious)
+        except (zipfile.BadZipFile, EOFError, KeyError, ValueError, TypeError):
+            raise ValueError(
+                f"{path}: expected scores of a window, got a damaged file; delete it, and give the same command again"
+            ) from None
 
     def column(self, name: str, num_windows: int) -> Iterator[NDArray[np.float32]]:
         """One score of all good rows, window by window."""
         number = COLUMNS.index(name)
         for window in range(num_windows):
-            yield self.load(window).values[:, number]
+            yield self.load(window).values[:, number].copy()  # a view would keep all columns

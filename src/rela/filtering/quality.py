@@ -88,9 +88,10 @@ class QualityModel:
     @classmethod
     def from_json(cls, data: Mapping[str, Any], where: str) -> QualityModel:
         """From a file."""
+        found = data.get("format") if isinstance(data, dict) else None
+        if found != FORMAT:
+            raise ValueError(f"{where}: expected the format {FORMAT}, got {found!r}; calibrate anew")
         try:
-            if data["format"] != FORMAT:
-                raise ValueError(f"{where}: expected the format {FORMAT}, got {data['format']!r}; calibrate anew")
             centre, scale, weights = (np.array(data[name], np.float64) for name in ("centre", "scale", "weights"))
             found = cls(
                 tuple(data["features"]),
@@ -104,7 +105,12 @@ class QualityModel:
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"{where}: expected a calibration, got one without {error}; calibrate anew") from None
+        except ValueError as error:
+            raise ValueError(f"{where}: expected a calibration in numbers, got {error}; calibrate anew") from None
         fits = len(found.centre) == len(found.scale) == len(found.names)
+        numbers = np.concatenate([found.centre, found.scale, found.weights, [found.bias]])
+        if not np.isfinite(numbers).all() or not (found.scale > 0).all():
+            raise ValueError(f"{where}: expected finite numbers, and scales above 0, got others; calibrate anew")
         if not fits or len(found.weights) != badness_columns(found.names, found.centre[None]).shape[1]:
             raise ValueError(f"{where}: expected a calibration whose numbers fit together, got others; calibrate anew")
         return found

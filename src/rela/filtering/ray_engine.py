@@ -28,6 +28,7 @@ from time import monotonic
 from typing import Any, Final
 
 from rela._files import digest
+from rela._version import __version__
 from rela.filtering.calibration import Calibration
 from rela.filtering.scorer import MAX_PIECES, Scorer
 from rela.filtering.scores import COLUMNS
@@ -35,7 +36,7 @@ from rela.filtering.shards import Counts, PartForm, ResultFolder, Shard, as_file
 from rela.filtering.writing import columns_of
 from rela.model.directory import WEIGHTS_FILE, find_model_folder
 from rela.text.readers import MAX_CHARS
-from rela.text.rows import WINDOW
+from rela.text.rows import WINDOW, WINDOW_BYTES
 
 PART_WINDOWS: Final = 16
 """Windows of a part: about a minute of a worker's time, which is what its loss costs."""
@@ -100,6 +101,7 @@ class RayOptions:
         """All that decides what is written. The number of workers is not among it."""
         return {
             "format": FORMAT,
+            "version": __version__,
             "model": weights,
             "calibration": self.calibration.to_json(),
             "spans": self.spans,
@@ -107,6 +109,7 @@ class RayOptions:
             "max_pieces": self.max_pieces,
             "max_chars": self.max_chars,
             "window": self.window,
+            "window_bytes": WINDOW_BYTES,
             "part_windows": self.part_windows,
             "columns": list(COLUMNS),
             "shards": [
@@ -149,10 +152,10 @@ def score_with_ray(options: RayOptions, progress: Progress) -> RayResult:
     folder = ResultFolder(options.output)
     with folder.held():
         found = folder.claim(options.recipe(weights))
-        if SUCCESS_FILE in found:
+        books = _open_books(folder, options, found)
+        if SUCCESS_FILE in found and all(book.is_closed for book in books):  # else somebody has deleted some parts
             counts = Counts.from_json(json.loads(folder.read(SUCCESS_FILE)))
             return RayResult(len(options.shards), counts, 0, monotonic() - began)
-        books = _open_books(folder, options, found)
         done, new_rows = sum(book.counts.rows for book in books), 0
         todo = {number: book.there for number, book in enumerate(books) if not book.is_closed}
         if todo:
@@ -253,7 +256,15 @@ def _cluster(ray: Any, address: str | None) -> Generator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # else each worker logs that its arguments are shared
     handler = signal.getsignal(signal.SIGTERM)
-    ray.init(address=address, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    try:
+        ray.init(address=address, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    except Exception as error:  # Ray has no class of its own for this
+        where = "this machine" if address in (None, "local") else address
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ConnectionError(
+            f"expected Ray to start or answer on {where}, got: {reason}; see that --address is right and that the "
+            "machine is not too busy, and give the same command again"
+        ) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)  # Ray puts its own in its place
     try:

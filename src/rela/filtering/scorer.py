@@ -108,7 +108,9 @@ class Scorer:
 
     def with_calibration(self, calibration: Calibration, where: str = "calibration") -> Scorer:
         """The same model with another calibration, which must be made with it."""
-        if calibration.model != self.weights_digest or calibration.quality.names != self.feature_names:
+        config = self.model.config
+        fits = calibration.matching.shape == (config.decoder_layers, config.num_heads)
+        if calibration.model != self.weights_digest or calibration.quality.names != self.feature_names or not fits:
             raise ValueError(f"{where}: expected a calibration of this model, got one of another; calibrate anew")
         return replace(self, calibration=calibration)
 
@@ -119,6 +121,7 @@ class Scorer:
 
         Without a calibration, quality is learned from these very pairs, if there are enough of them.
         """
+        _check_iterable(pairs)
         pairs = list(pairs)
         _check_texts(pairs)
         scorer = self if self.calibration is not None else self.calibrated(pairs)
@@ -246,6 +249,11 @@ class Scorer:
         seed: int = 1,
     ) -> Scorer:
         """The same model, calibrated on a sample of a corpus: its pairs, and the same pairs spoiled in these ways."""
+        if isinstance(noises, str) or not noises or not set(noises) <= set(NOISES):
+            raise ValueError(f"noises: expected a list of some of {', '.join(NOISES)}, got {noises!r}")
+        if seed < 0:
+            raise ValueError(f"seed: expected 0 or more, got {seed}")
+        _check_iterable(pairs)
         pairs = list(pairs)
         _check_texts(pairs)
         window = EncodedWindow.encode(self.tokenizers, pairs)
@@ -359,6 +367,11 @@ def _pair_scores(window: WindowScores) -> Iterator[PairScore]:
             problem=None if window.kept[place] else "too-many-pieces",
             suspicious=None if window.suspicious is None else window.suspicious[place],
         )
+
+
+def _check_iterable(pairs: object) -> None:
+    if not isinstance(pairs, Iterable):
+        raise TypeError(f"pairs: expected pairs of source and target, such as a list of them, got {pairs!r:.60}")
 
 
 def _check_texts(pairs: Sequence[Any]) -> None:

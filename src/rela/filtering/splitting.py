@@ -22,6 +22,7 @@ from rela.text.rows import RowWindow, import_parquet, read_header
 
 LOW_SCORE: Final = "low-score"
 _QUALITY: Final = COLUMNS.index("quality")
+_REASON, _TABLE_QUALITY = "rela_reason", "rela_quality"  # columns that rejected rows of a table get
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,8 +191,9 @@ class _Writers:
         import pyarrow as pa
 
         schema = import_parquet().read_schema(self._source.path)
-        added = [pa.field("rela_reason", pa.string()), pa.field("rela_quality", pa.float32())]
-        schemas = {"kept": schema, "rejected": pa.schema([*schema, *added], schema.metadata)}
+        added = [pa.field(_REASON, pa.string()), pa.field(_TABLE_QUALITY, pa.float32())]
+        others = [column for column in schema if column.name not in (_REASON, _TABLE_QUALITY)]
+        schemas = {"kept": schema, "rejected": pa.schema([*others, *added], schema.metadata)}
         writers = [
             _RowWriter(stack.enter_context(new_table(Path(self.files[kind][0]), found.empty_table)))
             for kind, found in schemas.items()
@@ -205,8 +207,10 @@ class _Writers:
 
         def reject(window: RowWindow, row: int, reason: str, quality: float | None) -> None:
             assert window.table is not None
-            table = window.table.slice(row, 1).append_column("rela_reason", pa.array([reason]))
-            writers[1].add(table.append_column("rela_quality", pa.array([quality], pa.float32())))
+            table = window.table.slice(row, 1)
+            table = table.drop_columns([name for name in (_REASON, _TABLE_QUALITY) if name in table.column_names])
+            table = table.append_column(_REASON, pa.array([reason]))
+            writers[1].add(table.append_column(_TABLE_QUALITY, pa.array([quality], pa.float32())))
 
         return keep, reject
 

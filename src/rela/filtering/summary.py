@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ def summarise(scored: ScoredCorpus, rule: Rule, split: Split, command: str) -> d
     )
     options, quality = scored.options, scored.calibration.quality
     scorer = Scorer.load(options.model, options.device).with_calibration(scored.calibration)
+    scorer = replace(scorer, max_pieces=options.max_pieces)
     matching = np.argwhere(scored.calibration.matching)
     return {
         "schema": SCHEMA,
@@ -60,7 +62,7 @@ def summarise(scored: ScoredCorpus, rule: Rule, split: Split, command: str) -> d
         "files": {kind: [Path(path).name for path in paths] for kind, paths in split.files.items()},
         "command": command,
         "speed": {
-            "pairs_per_second": scored.speed.per_second,
+            "pairs_per_second": scored.speed.per_second if scored.speed.rows else None,  # none were left to score
             "workers": options.workers,
             "share_of_bare": scored.speed.share,
         },

@@ -206,7 +206,7 @@ def split_json(raw: bytes, keys: tuple[str, str]) -> tuple[bytes | None, bytes |
 def _look_up(record: object, key: str) -> bytes | None:
     """A side, as bytes like those of the other formats; a lone surrogate becomes bytes that `_is_half` knows."""
     value = record
-    for name in key.split("."):
+    for name in [key] if isinstance(record, dict) and key in record else key.split("."):
         value = cast("dict[str, object]", value).get(name) if isinstance(value, dict) else None
     if not isinstance(value, str) or "\n" in value:
         return None

@@ -1,7 +1,8 @@
 """Rows of parallel text as they are, good or not: what scores are written beside.
 
 Where `rela.text.readers.read_pairs` leaves out a pair with a problem, here every row stays, byte for byte, with the
-name of its problem. Rows come in windows of so many neighbours, which are the same however they are read.
+name of its problem. Rows come in windows of neighbours, which are the same however they are read: so many of them, or
+fewer where they have many bytes, so that memory has a limit whatever the rows hold.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 WINDOW: Final = 2048
 """Rows that are read, sorted by length and scored together."""
 
+WINDOW_BYTES: Final = 1 << 23
+"""A window ends with the row that reaches so many bytes."""
+
 MAX_LINE_BYTES: Final = 1 << 24
-"""Of a longer line, only so many bytes are kept; the rest is read past. It is too long for any use of its text."""
+"""Of a line that has as many or more, only so many bytes are kept, and it has a problem: it is too long."""
 
 Record = tuple[bytes | None, ...]
 """The lines of a row: one, or one of each of two files, where one may be missing."""
@@ -42,6 +46,7 @@ class RowWindow:
         problems: the problems of all others, by place (see `rela.text.problems`).
         records: the rows' own bytes, without line ends; of a table none.
         table: the rows of a table, with all its columns.
+        number: that of the window, from 0.
     """
 
     first: int
@@ -50,6 +55,7 @@ class RowWindow:
     problems: dict[int, str] = field(default_factory=dict[int, str])
     records: list[Record] = field(default_factory=list[Record])
     table: pa.Table | None = None
+    number: int = 0
 
     def __len__(self) -> int:
         return len(self.places) + len(self.problems)
@@ -79,12 +85,29 @@ def read_windows(
         if header:
             next(records, None)
         first = 0
-        while chunk := list(islice(records, size)):
-            window = RowWindow(first, records=chunk)
+        for number, chunk in enumerate(_chunks(records, size)):
+            window = RowWindow(first, records=chunk, number=number)
             for place, record in enumerate(chunk):
-                _add(window, place, source, _sides(source, record), max_chars)
+                if any(len(line or b"") >= MAX_LINE_BYTES for line in record):
+                    window.problems[place] = "too-long"
+                else:
+                    _add(window, place, source, _sides(source, record), max_chars)
             yield window
             first += len(chunk)
+
+
+def _chunks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
+    """So many rows each, or fewer that have WINDOW_BYTES."""
+    chunk: list[Record] = []
+    num_bytes = 0
+    for record in records:
+        chunk.append(record)
+        num_bytes += sum(len(line or b"") for line in record)
+        if len(chunk) == size or num_bytes >= WINDOW_BYTES:
+            yield chunk
+            chunk, num_bytes = [], 0
+    if chunk:
+        yield chunk
 
 
 def read_header(source: PairSource, stream: IO[bytes] | None = None) -> bytes:
@@ -131,19 +154,37 @@ def _table_windows(source: PairSource, max_chars: int, size: int, stream: IO[byt
                 f"{source.path}: expected the columns {' and '.join(source.keys)}, got {known}; name those of your "
                 "table with --keys"
             )
-        first, waiting = 0, None
-        for batch in file.iter_batches(batch_size=size):
-            table = pyarrow.Table.from_batches([batch])
-            waiting = table if waiting is None else pyarrow.concat_tables([waiting, table])
-            while waiting.num_rows >= size:
-                yield _table_window(source, waiting.slice(0, size), first, max_chars)
-                waiting, first = waiting.slice(size), first + size
-        if waiting is not None and waiting.num_rows:
-            yield _table_window(source, waiting, first, max_chars)
+        first = 0
+        for number, table in enumerate(_table_chunks(pyarrow, file, size)):
+            yield _table_window(source, table, first, number, max_chars)
+            first += table.num_rows
 
 
-def _table_window(source: PairSource, table: Any, first: int, max_chars: int) -> RowWindow:
-    window = RowWindow(first, table=table)
+def _table_chunks(pyarrow: Any, file: Any, size: int) -> Iterator[Any]:
+    """So many rows each, or fewer: as often halved as it takes to have less than WINDOW_BYTES."""
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    of_a_row = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=0.0)
+    at_once = max(1, min(size, int(WINDOW_BYTES / max(1.0, of_a_row))))
+    waiting = file.schema_arrow.empty_table()
+    for batch in file.iter_batches(batch_size=at_once):
+        waiting = pyarrow.concat_tables([waiting, pyarrow.Table.from_batches([batch])])
+        while waiting.num_rows >= size or waiting.nbytes >= WINDOW_BYTES:
+            taken = _first_rows(waiting, size)
+            yield waiting.slice(0, taken)
+            waiting = waiting.slice(taken)
+    if waiting.num_rows:
+        yield waiting
+
+
+def _first_rows(table: Any, size: int) -> int:
+    rows = min(size, table.num_rows)
+    while rows > 1 and table.slice(0, rows).nbytes >= WINDOW_BYTES:
+        rows //= 2
+    return rows
+
+
+def _table_window(source: PairSource, table: Any, first: int, number: int, max_chars: int) -> RowWindow:
+    window = RowWindow(first, table=table, number=number)
     columns: Sequence[list[object]] = [_column_values(table, key) for key in source.keys]
     for place, values in enumerate(zip(*columns, strict=True)):
         left, right = (_text_bytes(value) for value in values)

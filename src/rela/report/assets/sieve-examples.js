@@ -109,7 +109,8 @@ function markExamples(under) {
     for (const example of items) {
       const isKept = example.quality >= state.threshold;
       example.item.classList.toggle("kept", isKept);
-      example.verdict.textContent = isKept ? "kept" : "rejected";
+      const verdict = isKept ? "kept" : "rejected";
+      example.verdict.textContent = BY_QUALITY ? verdict : `${verdict} by quality`;
     }
     cut.textContent = `threshold ${plainNumber(rounded(state.threshold, 4))}: rejected above, kept below`;
     if (decile !== decileOf(under)) cut.remove();
