@@ -62,6 +62,18 @@ def _marks(drawing: Path) -> list[list[float]]:
     return [[float(x), float(y)] for x, y in found]
 
 
+def test_null_attention_is_drawn_from_the_results(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    make_documents.sieve_tables.draw_null(tmp_path)
+    drawn, there = (
+        re.findall(r"[ML] ([\d.]+) ([\d.]+)", (folder / "null-attention.svg").read_text(encoding="utf-8"))
+        for folder in (tmp_path, ROOT / "docs" / "figures")
+    )
+    assert len(drawn) == len(there) > 500
+    for one, other in zip(drawn, there, strict=True):
+        assert list(map(float, one)) == pytest.approx(list(map(float, other)), abs=2)
+
+
 def test_the_analysis_is_drawn_from_the_results(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     make_documents.draw_analysis(tmp_path)

@@ -26,12 +26,16 @@ def test_a_text_by_itself_or_among_others():
 
 def test_by_definition():
     """Three bytes of which there are n in N letters of B buckets cost log((N + B) / (n + 1)), but at most what three in
-    four letters cost less than."""
+    four letters cost less than; 15 more of the usual cost stand beside them."""
     letters = Letters.learn(["aaaa"])  # " aa", "aaa" twice, "aa "
     size = len(letters.costs)
-    expected = np.mean([np.log((4 + size) / n) for n in (2, 3, 3, 2)])
-    assert letters.strangeness(["aaaa"])[0] == pytest.approx(expected, rel=1e-3)
-    assert letters.strangeness(["bbbb"])[0] == pytest.approx(np.log((4 + size) / 2), rel=1e-3)
+    usual = np.mean([np.log((4 + size) / n) for n in (2, 3, 3, 2)])
+    assert letters.usual == pytest.approx(usual, rel=1e-3)
+    assert letters.strangeness(["aaaa"])[0] == pytest.approx(0, abs=1e-9)
+    rare = np.log((4 + size) / 2) - usual
+    assert letters.strangeness(["bbbb", "b" * 100]).tolist() == pytest.approx(
+        [rare * 4 / 19, rare * 100 / 115], rel=0.02
+    )
 
 
 def test_a_name_is_less_strange_than_another_language():
@@ -39,12 +43,19 @@ def test_a_name_is_less_strange_than_another_language():
     assert letters.strangeness(["eine Katze schläft auf dem Zwyxqoph"])[0] < letters.strangeness(FRENCH).min()
 
 
+def test_numbers_and_signs_are_of_no_language():
+    letters = Letters.learn([*GERMAN, "1.2.2001 (C5-0348/1999)"])
+    assert letters.strangeness(["16.11.2001", "(13760/1999) - 5-0348"]).tolist() == [0, 0]
+    assert Letters.learn(["1", "2"]).strangeness(["3", "drei"])[0] == 0
+
+
 def test_round_trip():
     letters = Letters.learn(GERMAN)
     again = Letters.from_json(letters.to_json())
     np.testing.assert_array_equal(again.costs, letters.costs)
+    assert again.usual == letters.usual
     with pytest.raises(ValueError, match="expected 16384 numbers, got 1"):
-        Letters.from_json("AAA=")
+        Letters.from_json({"usual": 1.0, "costs": "AAA="})
 
 
 def test_the_price_of_strangeness_is_fixed():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rela.filtering.features import area_under_curve
-from rela.filtering.quality import QualityModel, badness_columns, fit_quality, fit_weights
+from rela.filtering.quality import QualityModel, badness_columns, fit_quality, fit_weights, sigmoid
 
 NAMES = ("cross_entropy", "coverage.1.0", "length_ratio")
 Floats = np.ndarray
@@ -90,6 +90,13 @@ def test_the_fit_is_a_minimum():
             assert loss(moved, bias) >= best - 1e-7
     assert loss(weights, bias + 1e-3) >= best - 1e-7
     assert loss(weights, bias - 1e-3) >= best - 1e-7
+
+
+def test_bad_pairs_have_an_order_too():
+    np.testing.assert_allclose(
+        sigmoid(np.array([-80.0, -40.0, 0.0, 2.0, 800.0])), [1.8e-35, 4.25e-18, 0.5, 0.881, 1], 0.01
+    )
+    assert sigmoid(np.array([-1000.0]))[0] == 0
 
 
 def test_round_trip():

@@ -115,7 +115,7 @@ class TestCalibration:
         with pytest.raises(ValueError, match="expected a calibration of this model, got one of another"):
             Scorer.load(tmp_path / "other", calibration=folder / "quality.json")
 
-    @pytest.mark.parametrize("text", ["", "{}", '{"format": "rela-calibration-1"}', "[1]"])
+    @pytest.mark.parametrize("text", ["", "{}", '{"format": "rela-calibration-2"}', "[1]"])
     def test_of_another_form(self, tmp_path: Path, folder: Path, text: str):
         (tmp_path / "wrong.json").write_text(text)
         with pytest.raises(ValueError, match="calibrate anew"):
@@ -129,7 +129,7 @@ class TestCalibration:
             {"matching_heads": [[7, 0]]},
             {"word_loss": "x"},
             {"word_loss": float("inf")},
-            {"letters": ["AAAA", "AAAA"]},
+            {"letters": [{"usual": 1, "costs": "AAAA"}] * 2},
         ],
     )
     def test_that_does_not_fit(self, tmp_path: Path, folder: Path, change: dict[str, object]):

@@ -35,7 +35,7 @@ def moments(layers: int) -> list[dict[str, Any]]:
     return [
         {
             "step": step,
-            "heads": [[0.5 + 0.01 * step, 0.4]] * layers,
+            "heads": [[0.5 + 0.01 * step, 0.2]] * layers,
             "layers": [0.5 + 0.02 * layer for layer in range(layers)],
             "null_rate": 0.61,
             "coverage": 0.8,
@@ -58,7 +58,7 @@ def test_many_runs_stand_four_in_a_row():
 def test_curves(tmp_path: Path):
     runs = [{"run": f"runs/null/{name}", "signature": "s", "moments": moments(n)} for n, name in enumerate("abcd", 1)]
     table = ends_table({"runs": runs}).split("\n")
-    assert table[3] == "| b | 0.610 | 0.520 | 0.700 | 0.800 | 0.990 | 10% | 35% |"
+    assert table[3] == "| b | 0.610 | 0.520 | 0.200 | 0.800 | 0.990 | 10% | 35% |"
     assert table[6:] == ["", "`s`  "]
     with drawing():
         svg, png = save(draw_over_time({"runs": runs}), tmp_path, "curves")

@@ -15,7 +15,7 @@ from rela._files import write_text
 from rela.filtering.letters import Letters
 from rela.filtering.quality import QualityModel
 
-FORMAT: Final = "rela-calibration-1"
+FORMAT: Final = "rela-calibration-2"
 
 
 @dataclass(frozen=True)

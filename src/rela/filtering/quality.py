@@ -204,5 +204,6 @@ def fit_weights(good: Floats, bad: Floats, trust: Floats | None = None) -> tuple
 
 
 def sigmoid(x: Floats) -> Floats:
-    """Without overflow."""
-    return 0.5 * (1.0 + np.tanh(0.5 * x))
+    """Without overflow, and exact where it is small: bad pairs have an order too."""
+    small = np.exp(-np.abs(x))
+    return np.where(x < 0, small, 1.0) / (1.0 + small)

@@ -14,7 +14,7 @@ _OF_NULL: Final = ("quality", "null_rate", "null_rate_matching", "coverage", "cr
 _OF_OTHERS: Final = ("quality", "cross_entropy", "attention_penalty")
 _LAST: Final = "length_ratio"
 _SMALLEST: Final = 0.35
-"""Where the axis of areas begins: below a half, noise has the better score."""
+"""Where the axis of areas begins, or lower: below a half, noise has the better score."""
 _MANY: Final = 10
 """So many runs stand four in a row."""
 
@@ -43,9 +43,9 @@ def _scores_of(model: Found) -> tuple[str, ...]:
 
 
 def ends_table(found: Found) -> str:
-    """Markdown: where the curves of each run end."""
+    """Markdown: where the curves of each run end. The strongest head is that furthest from chance, on either side."""
     lines = [
-        "| run | null rate | best layer | best head | coverage | cross-entropy | "
+        "| run | null rate | strongest layer | strongest head | coverage | cross-entropy | "
         "null rows, good pairs | null rows, noise |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
@@ -53,8 +53,8 @@ def ends_table(found: Found) -> str:
         end = run["moments"][-1]
         areas = (
             end["null_rate"],
-            max(end["layers"]),
-            max(map(max, end["heads"])),
+            _strongest(end["layers"]),
+            _strongest([area for layer in end["heads"] for area in layer]),
             end["coverage"],
             end["cross_entropy"],
         )
@@ -64,6 +64,10 @@ def ends_table(found: Found) -> str:
     return "\n".join([*lines, "", *(f"`{signature}`  " for signature in signatures)])
 
 
+def _strongest(areas: Sequence[float]) -> float:
+    return max(areas, key=lambda area: abs(area - 0.5))
+
+
 def name_of(run: Found) -> str:
     """The last part of a run's folder."""
     return PurePath(run["run"]).name
@@ -71,12 +75,12 @@ def name_of(run: Found) -> str:
 
 def draw_over_time(found: Found) -> Any:
     """A panel for each run: the area under the curve of each head's null rate over updates, a colour for each layer;
-    the null rate of all heads together, and cross-entropy, as thick lines."""
+    the null rate of all heads together, coverage and cross-entropy, as thick lines."""
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from rela.report.figures.style import ACCENT, FAINT, INK, WIDE
+    from rela.report.figures.style import ACCENT, BLUE, FAINT, INK, WIDE
 
     runs: Sequence[Found] = found["runs"]
     columns = min(3 if len(runs) < _MANY else 4, len(runs))
@@ -85,6 +89,7 @@ def draw_over_time(found: Found) -> Any:
     panels = figure.subplots(rows, columns, sharex=False, sharey=True, squeeze=False).reshape(-1)
     most_layers = max(len(run["moments"][0]["layers"]) for run in runs)
     colors = matplotlib.colormaps["viridis"](np.linspace(0.0, 0.85, most_layers))
+    lowest = min(area for run in runs for moment in run["moments"] for layer in moment["heads"] for area in layer)
     for axes, run in zip(panels, runs, strict=False):
         moments: Sequence[Found] = run["moments"]
         steps = [moment["step"] for moment in moments]
@@ -92,10 +97,11 @@ def draw_over_time(found: Found) -> Any:
         for layer in range(heads.shape[1]):
             axes.plot(steps, heads[:, layer], color=colors[layer], linewidth=0.8, alpha=0.8)
         axes.plot(steps, [moment["cross_entropy"] for moment in moments], color=FAINT, linewidth=1.8, linestyle="--")
+        axes.plot(steps, [moment["coverage"] for moment in moments], color=BLUE, linewidth=1.8, linestyle=":")
         axes.plot(steps, [moment["null_rate"] for moment in moments], color=ACCENT, linewidth=2.4)
         axes.axhline(0.5, color=INK, linewidth=0.6)
         axes.set_title(name_of(run))
-        axes.set_ylim(_SMALLEST, 1.01)
+        axes.set_ylim(min(_SMALLEST, lowest - 0.02), 1.01)
         axes.set_xlim(0, None)
     for axes in panels[len(runs) :]:
         axes.set_visible(False)
@@ -106,6 +112,7 @@ def draw_over_time(found: Found) -> Any:
     handles = [
         Line2D([], [], color=ACCENT, linewidth=2.4, label="null rate, all heads"),
         Line2D([], [], color=FAINT, linewidth=1.8, linestyle="--", label="cross-entropy"),
+        Line2D([], [], color=BLUE, linewidth=1.8, linestyle=":", label="coverage"),
         *(Line2D([], [], color=colors[layer], label=f"heads of layer {layer + 1}") for layer in range(most_layers)),
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=4, handlelength=2.0, columnspacing=1.2)
