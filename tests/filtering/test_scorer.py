@@ -110,6 +110,15 @@ class TestCalibration:
         pairs = made_pairs(10)
         assert again.score(pairs) == scorer.score(pairs)
 
+    def test_of_another_version_is_left_out(self, tmp_path: Path):
+        make_scorer(tmp_path / "model")
+        path = tmp_path / "model" / "quality.json"
+        path.write_text(path.read_text().replace("rela-calibration-2", "rela-calibration-1"))
+        with pytest.warns(
+            UserWarning, match=r"got 'rela-calibration-1'; calibrate anew; until then, quality is learned"
+        ):
+            assert Scorer.load(tmp_path / "model").calibration is None
+
     def test_of_another_model(self, tmp_path: Path, folder: Path):
         make_folder(tmp_path / "other", seed=3)
         with pytest.raises(ValueError, match="expected a calibration of this model, got one of another"):

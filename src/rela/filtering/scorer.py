@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from rela._device import checked_device
 from rela._files import digest
-from rela.filtering.calibration import Calibration
+from rela._warn import warn
+from rela.filtering.calibration import Calibration, OtherFormatError
 from rela.filtering.encoding import EncodedWindow, PaddedBatch
 from rela.filtering.features import (
     BatchFeatures,
@@ -101,10 +102,16 @@ class Scorer:
             languages=languages,
             weights_digest=digest(found / WEIGHTS_FILE),
         )
-        path = found / QUALITY_FILE if calibration is None else Path(calibration)
-        if calibration is None and not path.is_file():
+        if calibration is not None:
+            return scorer.with_calibration(Calibration.load(Path(calibration)), str(calibration))
+        path = found / QUALITY_FILE
+        if not path.is_file():
             return scorer
-        return scorer.with_calibration(Calibration.load(path), str(path))
+        try:
+            return scorer.with_calibration(Calibration.load(path), str(path))
+        except OtherFormatError as error:  # the model is as good as ever
+            warn(f"{error}; until then, quality is learned from what is scored")
+            return scorer
 
     def with_calibration(self, calibration: Calibration, where: str = "calibration") -> Scorer:
         """The same model with another calibration, which must be made with it."""
