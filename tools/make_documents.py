@@ -382,6 +382,7 @@ def main() -> None:
     (ROOT / "docs" / "figures" / "weights.svg").write_text(figure, encoding="utf-8")
     draw_analysis(ROOT / "docs" / "figures")
     draw_benchmarks(ROOT / "docs" / "figures")
+    sieve_tables.draw_null(ROOT / "docs" / "figures")
     for mark, (name, make) in TABLES.items():
         document = ROOT / name
         text = with_table(document.read_text(encoding="utf-8"), mark, make())

@@ -7,18 +7,22 @@ that `rela filter` kept in FOLDER/sieve.
 """
 
 import json
+import shutil
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import null_study
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "docs" / "results"
 BENCHMARKS: Final = ROOT / "bench" / "results"
 NOT_YET: Final = "Not measured yet."
-CORPORA: Final = ("multi30k",)
+CORPORA: Final = ("multi30k", "europarl", "grammar")
 CLEANING: Final = {"clean": "clean", "crawl": "with 30% noise", "kept": "what the sieve kept of it"}
 ASKED_RECOVERY: Final = 2 / 3
 MANY_PAIRS: Final = 10_000_000_000
@@ -48,6 +52,30 @@ def noise(corpus: str, which: str) -> str:
 
     path = RESULTS / f"noise-{corpus}.json"
     return noise_table(_load(path), which) if path.exists() else NOT_YET
+
+
+def _null_runs() -> dict[str, Any]:
+    """The study of null attention, as far as there are results of it."""
+    paths = [null_study.RESULTS / f"{name}.json" for name in null_study.WAYS]
+    return {"runs": [run for path in paths if path.exists() for run in _load(path)["runs"]]}
+
+
+def null_ends() -> str:
+    """Markdown: how well null attention tells shuffled targets when each training of the study has ended."""
+    from rela.report.noise import ends_table
+
+    found = _null_runs()
+    return ends_table(found) if found["runs"] else NOT_YET
+
+
+def draw_null(folder: Path) -> None:
+    """The study of null attention over training time."""
+    from rela.report.figures.style import drawing, save
+    from rela.report.noise import draw_over_time
+
+    with drawing(), tempfile.TemporaryDirectory() as drawn:
+        save(draw_over_time(_null_runs()), Path(drawn), "null")
+        shutil.copyfile(Path(drawn, "null.svg"), folder / "null-attention.svg")
 
 
 def cleaning() -> str:
@@ -125,6 +153,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         for corpus in CORPORA
         for which in ("auc", "precision")
     },
+    "null attention": ("docs/results.md", null_ends),
     "cleaning": ("docs/results.md", cleaning),
     "cleaning kinds": ("docs/results.md", cleaning_kinds),
     "benchmark ten billion": ("docs/scaling.md", scaling),

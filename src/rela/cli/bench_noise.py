@@ -95,6 +95,7 @@ def _foreign_lines(path: Path, count: int) -> list[str]:
 
 
 def _table(models: list[Path], task: Any, console: Any) -> dict[str, Any]:
+    from rich.box import SIMPLE
     from rich.table import Table
 
     from rela.bench.noise import NOISE_RATE, measure_noise, signature
@@ -108,7 +109,9 @@ def _table(models: list[Path], task: Any, console: Any) -> dict[str, Any]:
             found = measure_noise(folder, task, lambda n: progress.advance("scoring", n))
         label = model.config.attention.label
         table = Table(
-            title=f"{folder} ({label}): area under the curve, and precision at a noise rate of {NOISE_RATE:.0%}"
+            title=f"{folder} ({label}): area under the curve, and precision at a noise rate of {NOISE_RATE:.0%}",
+            box=SIMPLE,
+            padding=(0, 1, 0, 0),  # all columns on a terminal of 80 signs
         )
         table.add_column("noise", no_wrap=True)
         for name in _SHOWN:
