@@ -128,6 +128,11 @@ class TestBench:
         code, _, err = call("bench", "noise", "model", *FILES, *LEARN, "--foreign", "fr")
         assert code == 1
         assert "expected a line for each of 80 pairs, got 1" in err
+        (tmp_path / "fr").write_bytes(b"un\n\xff\n")
+        assert (
+            "fr, line 2: expected a sentence, got invalid-utf8"
+            in call("bench", "noise", "model", *FILES, *LEARN, "--foreign", "fr")[2]
+        )
 
 
 def test_bench_score(call: Call, tmp_path: Path):

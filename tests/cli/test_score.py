@@ -312,7 +312,7 @@ class TestFilter:
     def test_what_is_missing_is_said_before_a_training(self, call: Call, tmp_path: Path):
         code, _, err = call("filter", "in.tsv", "--train", "--calibrate-on", "nothere.tsv")
         assert code == 1
-        assert "--calibrate-on: expected input, model, or a file of pairs or numbers, there is no nothere.tsv" in err
+        assert "--calibrate-on: expected input, model, a file of pairs or a calibration, there is no nothere.tsv" in err
         assert names(tmp_path) == ["in.tsv"]
 
     def test_nothing_of_the_user_is_overwritten_or_deleted(self, call: Call, model: Path, tmp_path: Path):

@@ -255,7 +255,7 @@ def check_reading(job: Any, source: PairSource) -> None:
             raise FileNotFoundError(f"{path}: expected a file of pairs, there is none")
     if job.calibrate_on not in (None, "input", "model") and not Path(job.calibrate_on).exists():
         raise FileNotFoundError(
-            f"--calibrate-on: expected input, model, or a file of pairs or numbers, there is no {job.calibrate_on}"
+            f"--calibrate-on: expected input, model, a file of pairs or a calibration, there is no {job.calibrate_on}"
         )
 
 

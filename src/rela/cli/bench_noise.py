@@ -91,7 +91,11 @@ def _foreign_lines(path: Path, count: int) -> list[str]:
     from rela.text.problems import ReadReport
     from rela.text.readers import read_lines
 
-    return [line.text for line in islice(read_lines(path, report=ReadReport()), count)]
+    lines = list(islice(read_lines(path, report=ReadReport()), count))
+    bad = next((line for line in lines if line.problem is not None or not line.text.strip()), None)
+    if bad is not None:
+        raise ValueError(f"{path}, line {bad.line}: expected a sentence, got {bad.problem or 'an empty line'}")
+    return [line.text for line in lines]
 
 
 def _table(models: list[Path], task: Any, console: Any) -> dict[str, Any]:
