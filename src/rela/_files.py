@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import os
 import shutil
@@ -62,6 +63,13 @@ def _anew(path: Path, open_file: Callable[[Path], File]) -> Generator[File]:
             file.close()
         with contextlib.suppress(OSError):
             partial.unlink()
+
+
+def remove_leftovers(path: Path) -> None:
+    """Files that were to get this name, of processes that were killed. Nobody else may be writing it now."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        if left.name.removeprefix(f".{path.name}.").removesuffix(".partial").isdigit():
+            left.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

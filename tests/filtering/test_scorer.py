@@ -115,7 +115,7 @@ class TestCalibration:
         path = tmp_path / "model" / "quality.json"
         path.write_text(path.read_text().replace("rela-calibration-2", "rela-calibration-1"))
         with pytest.warns(
-            UserWarning, match=r"got 'rela-calibration-1'; calibrate anew; until then, quality is learned"
+            UserWarning, match=r"got 'rela-calibration-1'; calibrate anew; it is left out, and quality is learned"
         ):
             assert Scorer.load(tmp_path / "model").calibration is None
 

@@ -74,7 +74,8 @@ def measure_scoring(options: ScoreOptions, progress: Progress) -> Scoring:
         scored.kept.close()
     speed = scored.speed
     malformed = scored.survey.problems.total()
-    return Scoring(speed.rows, malformed, options.workers, seconds, speed.per_second, speed.share, memory)
+    rate = speed.per_second or speed.pairs / max(1e-9, speed.seconds)
+    return Scoring(speed.pairs, malformed, options.workers, seconds, rate, speed.share, memory)
 
 
 def count_flips(scorer: Scorer, pairs: Sequence[tuple[str, str]]) -> Flips:

@@ -124,11 +124,12 @@ def _explain(error: Any, arguments: Sequence[str]) -> int:
 def _given(error: Any, arguments: Sequence[str]) -> str | None:
     """The value that was given to the option that an error is about."""
     options = getattr(getattr(error, "param", None), "opts", ())
+    found = None  # of an option that is given twice, the last one counts
     for argument, following in itertools.pairwise([*arguments, ""]):
         name, equals, value = argument.partition("=")
         if name in options:
-            return value if equals else following
-    return None
+            found = value if equals else following
+    return found
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -77,6 +77,8 @@ def run_filter(context: typer.Context, job: FilterJob) -> None:
     first = job.pairs or job.src
     assert first is not None
     out = job.out or Path(f"{first}.sieve")
+    if out.exists() and not out.is_dir():
+        raise typer.BadParameter(f"--out: expected a folder, got the file {str(out)!r}; name another")
     _check_outputs(job, out)
     console = progress_console()
     with going_on():
@@ -150,6 +152,11 @@ def _check(context: typer.Context, job: FilterJob) -> None:
         raise typer.BadParameter("expected a file, which is read more than once, got a pipe; write it to a file first")
     with wrong_use():
         checked_device(job.device)
+    if job.train:
+        from rela.attention.spec import resolve
+
+        with wrong_use("--attention"):
+            resolve(job.attention)
     if not job.train:
         refuse_unused(context, "--model", "budget", "tokens", "attention", "languages", "seed")
     elif job.tokens is not None:
@@ -176,15 +183,12 @@ def _languages(job: FilterJob) -> tuple[str, str]:
 
 
 def _train(job: FilterJob, out: Path, console: Console) -> Path:
-    from rela.attention.spec import resolve
     from rela.cli._progress import TrainingProgress
     from rela.experiments.sieve import claim_training, plan_training, prepare_crawl, scorer_config, train_scorer
     from rela.filtering.corpus import source_recipe
     from rela.text.store import Store
     from rela.training.runs import CONFIG_FILE
 
-    with wrong_use("--attention"):
-        resolve(job.attention)
     languages = _languages(job)
     source = pair_source(job.pairs, job.src, job.tgt, job.form, job.columns, job.keys, languages)
     claim_training(
@@ -246,13 +250,15 @@ def _command(job: FilterJob) -> str:
 
 
 def _tell(console: Console, scored: ScoredCorpus, rule: Rule, split: Split, page: Path) -> None:
+    from rela.filtering.writing import shown
+
     share = scored.calibration.quality.share
     console.print(
         f"input {split.num_rows:,} = kept {split.num_kept:,} + rejected {split.num_rejected:,} + malformed "
         f"{split.num_malformed:,}"
     )
-    limit = "" if split.limit is None else f" (the last one kept has {rule.by} {split.limit:.4g})"
-    console.print(f"{share:.0%} of the sample that quality was learned from look good{limit}")
+    limit = "" if split.limit is None else f"; the last one kept has {rule.by} {shown(split.limit)}"
+    console.print(f"by quality, about {share:.0%} of the pairs are good ones{limit}")
     for kind, paths in split.files.items():
         console.print(f"{kind}: {' '.join(paths)}")
     console.print(f"look at the scores, and choose another threshold: open {page} in a browser")

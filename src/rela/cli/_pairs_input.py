@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_PIECES = 1024
 _FORMATS = ("tsv", "jsonl", "parquet")
+_TABLE_MARK = b"PAR1"
 
 SourceOption = Annotated[
     str | None, typer.Option("--src", metavar="FILE", help="Source sentences, one a line, with --tgt; packed or not.")
@@ -80,14 +81,14 @@ def pair_source(
         with wrong_use():
             return PairSource.files(src, tgt)
     path = path or STDOUT
-    kind = form or format_of(path)
+    kind = form or format_of(_regular(path))
     if kind not in _FORMATS:
         raise typer.BadParameter(f"--format: expected {', '.join(_FORMATS)}, got {kind!r}")
     if kind == "tsv":
         if keys is not None:
             raise typer.BadParameter("--keys: expected JSONL or Parquet, got TSV; --columns names those of TSV")
         with wrong_use("--columns"):
-            return PairSource.tsv(_regular(path), columns=_numbers(columns or "1,2"))
+            return PairSource.tsv(_no_table(_regular(path)), columns=_numbers(columns or "1,2"))
     if columns is not None:
         raise typer.BadParameter(f"--columns: expected TSV, got {kind}; --keys names its columns")
     chosen = two_keys(keys) if keys is not None else _found_keys(kind, _regular(path), languages)
@@ -97,7 +98,8 @@ def pair_source(
 
 def format_of(path: str) -> str:
     """By the name's ending."""
-    return ending_of(path) if ending_of(path) in _FORMATS else "tsv"
+    ending = ending_of(path).lower()
+    return ending if ending in _FORMATS else "tsv"
 
 
 def is_stream(path: str) -> bool:
@@ -126,6 +128,15 @@ def shard_sources(
         sources.append(pair_source(url, None, None, kind, columns if of_tsv else None, named, languages))
         found[kind] = ",".join(sources[-1].keys)
     return sources
+
+
+def _no_table(path: str) -> str:
+    """The same path, unless a Parquet file lies there: its bytes are no rows of text."""
+    if not is_stream(path) and Path(path).is_file():
+        with Path(path).open("rb") as file:
+            if file.read(len(_TABLE_MARK)) == _TABLE_MARK:
+                raise ValueError(f"{path}: expected text, got a Parquet file; say --format parquet")
+    return path
 
 
 def _regular(path: str) -> str:

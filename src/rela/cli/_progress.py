@@ -129,10 +129,9 @@ class TrainingProgress:
             self._last_line = now
             began, share = self._first
             left = (now - began) * (1 - spent) / max(spent - share, 1e-9)
-            self._console.print(
-                f"update {step:,}: {spent:.0%} done, loss {self._loss or math.nan:.3f}, {self._speed:,.0f} tokens/s, "
-                f"about {left / 60:.0f} min left"
-            )
+            when = f", about {left / 60:.0f} min left" if spent > share else ""  # nobody knows after one update
+            speed = f"{self._speed:,.0f} tokens/s"
+            self._console.print(f"update {step:,}: {spent:.0%} done, loss {self._loss or math.nan:.3f}, {speed}{when}")
 
     def noted(self, text: str) -> None:
         """A line to read."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rela._files import PACKINGS, ending_of, naming
+from rela._files import PACKINGS, ending_of, naming, remove_leftovers
 from rela._streams import STANDARD_OUTPUT
 from rela.cli._output import STDOUT, check_destination, check_not_input
 from rela.cli._pairs_input import format_of, is_stream, pair_source, shard_sources
@@ -88,6 +88,8 @@ def run_score(job: ScoreJob) -> None:
         with scratch(folder) as place:
             scored = score_corpus(options, place, progress)
             try:
+                if folder is not None and job.output is not None:
+                    remove_leftovers(job.output.resolve())  # the scores' lock is ours
                 if job.save_calibration is not None:
                     scored.calibration.save(job.save_calibration)
                 _write(job, options, scored.windows(), table=table)
@@ -313,6 +315,8 @@ def _write(
                 write(as_table(window, scores))
         return
     render = _renderer(job, options.source)
+    if options.source.kind == "files" and not _writes_json(job, options.source):
+        rows = _noticing_tabs(rows)
     if job.output is not None and not (job.output.exists() and not job.output.is_file()):
         with new_packed(job.output) as write:
             _write_lines(write, rows, render, _header(job, options.source))
@@ -324,6 +328,19 @@ def _write(
     stream = sys.stdout.buffer
     with naming(STANDARD_OUTPUT):
         _write_lines(stream.write, rows, render, _header(job, options.source), flush=stream.flush)
+
+
+def _noticing_tabs(rows: Iterable[tuple[RowWindow, WindowScores]]) -> Iterator[tuple[RowWindow, WindowScores]]:
+    """The same rows; those that TSV cannot have as they are, are told of."""
+    from rela._warn import warn
+    from rela.filtering.writing import has_inner_tab
+
+    count = 0
+    for window, scores in rows:
+        count += sum(map(has_inner_tab, window.records))
+        yield window, scores
+    if count:
+        warn(f"{count:,} rows have a tab within a text, which TSV cannot have: it is written as a blank")
 
 
 def _write_lines(
@@ -389,9 +406,9 @@ def tell_speed(console: Console, scored: Any) -> None:
 
     say_problems(scored.problems(), scored.survey.num_rows)
     speed = scored.speed
+    workers = f"{scored.options.workers} worker{'s' if scored.options.workers > 1 else ''}"
+    rate = "" if speed.per_second is None else f": {speed.per_second:,.0f} pairs/s with {workers}"
     share = "" if speed.share is None else f", {speed.share:.0%} of the speed of bare forced decoding"
-    if speed.rows:
-        console.print(
-            f"{speed.rows:,} pairs scored in {speed.seconds:,.1f} s: {speed.per_second:,.0f} pairs/s with "
-            f"{scored.options.workers} worker{'s' if scored.options.workers > 1 else ''}{share}"
-        )
+    if speed.pairs:
+        pairs = "1 pair" if speed.pairs == 1 else f"{speed.pairs:,} pairs"
+        console.print(f"{pairs} scored in {speed.seconds:,.1f} s{rate}{share}")

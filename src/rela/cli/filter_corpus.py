@@ -47,7 +47,9 @@ def filter_corpus(
         float | None, typer.Option(help="Keep rows whose score is at least (or, where low is good, at most) this.")
     ] = None,
     top: Annotated[int | None, typer.Option(min=0, help="Keep so many rows, the best.")] = None,
-    by: Annotated[str, typer.Option(metavar="SCORE", help="By which score; see `rela score`.")] = "quality",
+    by: Annotated[
+        str, typer.Option(metavar="SCORE", help="By which score of `rela score`; not by length_ratio.")
+    ] = "quality",
     budget: Annotated[float, typer.Option(min=0.1, help="With --train: minutes of training.")] = BUDGET,
     tokens: Annotated[
         int | None,

@@ -31,6 +31,8 @@ Progress = Callable[[str, float, float | None], None]
 
 _STREAM_WINDOWS: Final = 2  # of a stream, whose first pairs must do for a calibration
 _TIMED_PAIRS: Final = 512
+_ROUNDS: Final = 3
+"""Windows for each process: fewer would tell more about the beginning than about the work."""
 
 
 class NoCalibrationError(ValueError):
@@ -73,17 +75,49 @@ class ScoreOptions:
         )
 
 
-class Speed(NamedTuple):
-    """Rows scored in so many seconds, and the share of the speed of bare forced decoding of the same batches."""
+FileStates = tuple[tuple[int, int, int], ...]
+"""Of each file of an input: its number on the disk, its size, and when it was last written to."""
 
-    rows: int
+
+def state_of(source: PairSource) -> FileStates:
+    """What changes when a file is written to, or another takes its place."""
+    states = [Path(path).stat() for path in source.paths]
+    return tuple((state.st_ino, state.st_size, state.st_mtime_ns) for state in states)
+
+
+class Speed(NamedTuple):
+    """Pairs scored, how many a second, and the share of the speed of bare forced decoding of the same batches.
+
+    ``per_second`` is that of all processes together, after the first window of each: before, models are loaded. None
+    if there were too few windows to tell.
+    """
+
+    pairs: int
     seconds: float
+    per_second: float | None
     share: float | None
 
-    @property
-    def per_second(self) -> float:
-        """Rows a second, of all processes together."""
-        return self.rows / self.seconds if self.seconds else 0.0
+
+class _Meter:
+    """Counts pairs as their windows come."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers, self._began = workers, time.monotonic()
+        self._windows: list[tuple[float, int]] = []
+
+    def count(self, pairs: int) -> None:
+        """One more window."""
+        self._windows.append((time.monotonic(), pairs))
+
+    def speed(self, share: float | None) -> Speed:
+        """So far."""
+        pairs, now = sum(count for _, count in self._windows), time.monotonic()
+        rate = None
+        if len(self._windows) >= _ROUNDS * self._workers:
+            start = self._windows[self._workers - 1][0]
+            later = sum(count for _, count in self._windows[self._workers :])
+            rate = later / max(1e-9, self._windows[-1][0] - start)
+        return Speed(pairs, now - self._began, rate, share)
 
 
 @dataclass
@@ -95,21 +129,29 @@ class ScoredCorpus:
     calibration: Calibration
     kept: KeptScores
     speed: Speed
+    state: FileStates
 
     def windows(self) -> Iterator[tuple[RowWindow, WindowScores]]:
-        """All rows with their scores, in order."""
+        """All rows with their scores, in order. An input that was changed since it was scored is an error."""
         rows = 0
         for number, window in enumerate(self.options.windows()):
             rows += len(window)
             if rows > self.survey.num_rows:
-                break
-            yield window, self.kept.load(number)
+                raise self._changed(f"{rows:,} rows and more")
+            scores = self.kept.load(number)
+            if len(scores.kept) != len(window.pairs):
+                raise self._changed("other rows")
+            yield window, scores
         if rows != self.survey.num_rows:
-            raise ValueError(
-                f"{self.options.source.path}: expected {self.survey.num_rows:,} rows, as when it was first read, got "
-                f"{rows:,}{' and more' if rows > self.survey.num_rows else ''}: it was changed meanwhile, or cannot be "
-                "read twice; run the command again on a file that stays as it is"
-            )
+            raise self._changed(f"{rows:,} rows")
+        if state_of(self.options.source) != self.state:
+            raise self._changed("a file that was written to")
+
+    def _changed(self, got: str) -> ValueError:
+        return ValueError(
+            f"{self.options.source.path}: expected the {self.survey.num_rows:,} rows that were scored, got {got}: it "
+            "was changed meanwhile, or cannot be read twice; run the command again on a file that stays as it is"
+        )
 
     def problems(self) -> Counter[str]:
         """Of all rows without scores."""
@@ -132,6 +174,7 @@ def score_corpus(options: ScoreOptions, folder: Path, progress: Progress) -> Sco
 
         return advance
 
+    state = state_of(options.source)
     survey = look_through(options.windows(), seed=options.seed, seen=seen("reading", None))
     scorer = replace(Scorer.load(options.model, options.device), max_pieces=options.max_pieces)
     chosen = _chosen_calibration(scorer, options, survey.sample)
@@ -149,13 +192,13 @@ def score_corpus(options: ScoreOptions, folder: Path, progress: Progress) -> Sco
                 else:
                     advance(len(window))
 
-        began, rows = time.monotonic(), 0
+        meter = _Meter(options.workers)
         with scoring(options.pool(calibration)) as score:
             for window, scores in score(unscored()):
                 kept.save(window.number, scores)
-                rows += len(window)
+                meter.count(int(scores.kept.sum()))
                 advance(len(window))
-        return ScoredCorpus(options, survey, calibration, kept, Speed(rows, time.monotonic() - began, share))
+        return ScoredCorpus(options, survey, calibration, kept, meter.speed(share), state)
     except BaseException:
         kept.close()
         raise

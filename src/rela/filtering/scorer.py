@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rela._device import checked_device
 from rela._files import digest
 from rela._warn import warn
-from rela.filtering.calibration import Calibration, OtherFormatError
+from rela.filtering.calibration import Calibration
 from rela.filtering.encoding import EncodedWindow, PaddedBatch
 from rela.filtering.features import (
     BatchFeatures,
@@ -109,8 +109,8 @@ class Scorer:
             return scorer
         try:
             return scorer.with_calibration(Calibration.load(path), str(path))
-        except OtherFormatError as error:  # the model is as good as ever
-            warn(f"{error}; until then, quality is learned from what is scored")
+        except ValueError as error:  # the model is as good as ever
+            warn(f"{error}; it is left out, and quality is learned from what is scored")
             return scorer
 
     def with_calibration(self, calibration: Calibration, where: str = "calibration") -> Scorer:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rela._files import PACKINGS, ending_of
+from rela._files import PACKINGS, ending_of, remove_leftovers
 from rela.filtering.corpus import ScoredCorpus
 from rela.filtering.scores import COLUMNS, SCORES
 from rela.filtering.writing import new_packed, new_table, problems_of, rejected_jsonl, rejected_tsv, shown
@@ -105,6 +105,9 @@ def split_corpus(scored: ScoredCorpus, rule: Rule, folder: Path) -> Split:
         limits = values[chosen]
         found.limit = float(limits.max() if SCORES[rule.by].good == "low" else limits.min())
     writer = _Writers(scored, folder)
+    for paths in writer.files.values():
+        for path in paths:
+            remove_leftovers(Path(path))  # the scores' lock is ours
     with writer.open() as (keep, reject):
         place = 0
         for window, scores in scored.windows():

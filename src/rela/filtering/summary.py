@@ -62,7 +62,7 @@ def summarise(scored: ScoredCorpus, rule: Rule, split: Split, command: str) -> d
         "files": {kind: [Path(path).name for path in paths] for kind, paths in split.files.items()},
         "command": command,
         "speed": {
-            "pairs_per_second": scored.speed.per_second if scored.speed.rows else None,  # none were left to score
+            "pairs_per_second": scored.speed.per_second,
             "workers": options.workers,
             "share_of_bare": scored.speed.share,
         },

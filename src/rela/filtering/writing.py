@@ -16,7 +16,7 @@ import numpy as np
 from rela._files import PACKINGS, naming, new_binary
 from rela.filtering.scorer import WindowScores
 from rela.filtering.scores import COLUMNS
-from rela.text.readers import PairSource
+from rela.text.readers import PairSource, parse_json
 from rela.text.rows import Record, RowWindow, import_parquet
 from rela.text.words import split_words
 
@@ -46,15 +46,26 @@ def as_tsv(window: RowWindow, scores: WindowScores) -> bytes:
     """The rows, with their scores behind them; those of a row with a problem are empty."""
     problems = problems_of(window, scores)
     added = [b"\t" * len(COLUMNS) + (problem or "").encode() for problem in problems]
-    form = "\t".join(["%.6g"] * len(COLUMNS)) + "\t"
-    for place, values, kept in zip(window.places, scores.values.tolist(), scores.kept.tolist(), strict=True):
+    texts = scores.values.astype(str).tolist()  # as few digits as tell the number: limits can be copied
+    for place, values, kept in zip(window.places, texts, scores.kept.tolist(), strict=True):
         if kept:
-            added[place] = (form % tuple(values)).encode()
+            added[place] = ("\t".join(values) + "\t").encode()
     if scores.suspicious is not None:
         marks = dict(zip(window.places, scores.suspicious, strict=True))
         added = [row + b"\t" + ranges(marks.get(place, ())).encode() for place, row in enumerate(added)]
-    rows = (b"\t".join(line or b"" for line in record) for record in window.records)
-    return b"".join(b"%b\t%b\n" % both for both in zip(rows, added, strict=True))
+    return b"".join(b"%b\t%b\n" % both for both in zip(map(_tsv_row, window.records), added, strict=True))
+
+
+def _tsv_row(record: Record) -> bytes:
+    """A row's lines in columns; of two files, a tab within a text is written as a blank."""
+    if len(record) == 1:
+        return record[0] or b""
+    return b"\t".join((line or b"").replace(b"\t", b" ") for line in record)
+
+
+def has_inner_tab(record: Record) -> bool:
+    """Whether TSV cannot have the row as it is."""
+    return len(record) > 1 and any(b"\t" in (line or b"") for line in record)
 
 
 def as_jsonl(window: RowWindow, scores: WindowScores, source: PairSource) -> bytes:
@@ -66,24 +77,34 @@ def as_jsonl(window: RowWindow, scores: WindowScores, source: PairSource) -> byt
     for place in range(len(window)):
         found: dict[str, Any] = {}
         number = good.get(place)
+        row = (window.records[place][0] or b"").decode(errors="replace") if source.kind == "jsonl" else ""
         if window.table is not None:
             found = _table_object(window.table.slice(place, 1))
         elif number is not None and source.kind == "jsonl":
-            found = json.loads(window.records[place][0] or b"null")
+            found = parse_json(row)
         else:
             if number is not None:
                 found = dict(zip(("source", "target"), window.pairs[number], strict=True))
             if number is None or _has_more(window.records[place]):
                 found["raw"] = _raw_text(window.records[place])
-        found.setdefault("line", window.first + place + 1)
+        added: dict[str, Any] = {} if "line" in found else {"line": window.first + place + 1}
         scored = number is not None and bool(scores.kept[number])
-        values = scores.values[number].tolist() if scored else [None] * len(COLUMNS)
-        found |= dict(zip(COLUMNS, map(_rounded, values), strict=True))
-        found[PROBLEM_COLUMN] = problems[place]
+        values = scores.values[number] if scored else [None] * len(COLUMNS)
+        added |= dict(zip(COLUMNS, map(_shortest, values), strict=True))
+        added[PROBLEM_COLUMN] = problems[place]
         if scores.suspicious is not None and number is not None:
-            found[SPANS_COLUMN] = marked(window.pairs[number][1], scores.suspicious[number])
-        lines.append(json.dumps(found, ensure_ascii=False))  # NaN stands there only where the row itself has it
+            added[SPANS_COLUMN] = marked(window.pairs[number][1], scores.suspicious[number])
+        if number is not None and source.kind == "jsonl" and not added.keys() & found.keys():
+            lines.append(_with_more(row, added))
+        else:
+            lines.append(json.dumps(found | added, ensure_ascii=False))
     return "".join(f"{line}\n" for line in lines).encode(errors="replace")
+
+
+def _with_more(row: str, added: dict[str, Any]) -> str:
+    """An object's own text, not a letter changed, with more keys at its end."""
+    inside = row.strip()[:-1].rstrip()
+    return f"{inside}{'' if inside == '{' else ', '}{json.dumps(added, ensure_ascii=False)[1:]}"
 
 
 def as_table(window: RowWindow, scores: WindowScores) -> Table:
@@ -184,8 +205,9 @@ def _raw_text(record: Record) -> str:
     return "\t".join((line or b"").decode(errors="replace") for line in record)
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None or value != value else float(f"{value:.6g}")
+def _shortest(value: Any) -> float | None:
+    """A number of 32 bits with as few digits as tell it; nothing for NaN."""
+    return None if value is None or value != value else float(str(np.float32(value)))
 
 
 # ---------------------------------------------------------------------- rows that were rejected
@@ -199,20 +221,23 @@ def rejected_tsv(record: Record, reason: str, quality: float | None) -> bytes:
 def rejected_jsonl(record: Record, reason: str, quality: float | None) -> bytes:
     """The row inside an object, as it is if it is JSON, else as text; bytes that are no text in base 64."""
     raw = record[0] or b""
-    found: dict[str, Any] = {"reason": reason, "quality": _rounded(quality)}
+    found: dict[str, Any] = {"reason": reason, "quality": _shortest(quality)}
     try:
-        found["row"] = json.loads(raw)
-    except (ValueError, RecursionError):
-        try:
-            found["raw"] = raw.decode()
-        except UnicodeDecodeError:
-            found["raw_base64"] = base64.b64encode(raw).decode()
-    return (json.dumps(found, ensure_ascii=True) + "\n").encode()
+        text = raw.decode()
+    except UnicodeDecodeError:
+        found["raw_base64"] = base64.b64encode(raw).decode()
+        return (json.dumps(found) + "\n").encode()
+    try:
+        parse_json(text)
+    except ValueError:
+        found["raw"] = text
+        return (json.dumps(found) + "\n").encode()
+    return f'{json.dumps(found)[:-1]}, "row": {text.strip()}}}\n'.encode()
 
 
 def shown(quality: float | None) -> str:
     """A quality for people; nothing if there is none."""
-    return "" if quality is None else f"{quality:.6g}"
+    return "" if quality is None else str(np.float32(quality))
 
 
 # ---------------------------------------------------------------------- files

@@ -13,7 +13,7 @@ One HTML file, which needs no network. It is made from a ``summary.json`` of the
     reasons      rows by why they were not kept: {"low-score": 2950, "bad-record": 30, "invalid-utf8": 20}
     files        {"kept": ["kept.tsv"], "rejected": ["rejected.tsv"]}
     command      the command line without the rule
-    speed        {"pairs_per_second": 812.3 (null: all were scored before), "workers": 2, "share_of_bare": 0.87}
+    speed        {"pairs_per_second": 812.3 (null: too few to tell), "workers": 2, "share_of_bare": 0.87}
     scores       by name: {"meaning": "...", "good": "high"}, or "low", or "middle"
     histograms   by name: {"edges": [0.0, ..., 1.0], "counts": [...]}, of the scored rows; a bar has its lower edge
     quantiles    1001 values of quality, ascending, at shares 0, 0.001, ..., 1 of the scored rows; [] if there are none

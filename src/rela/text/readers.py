@@ -11,11 +11,12 @@ the shorter one are kept, and every surplus line counts.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Final, Literal, NamedTuple, cast
+from typing import IO, Any, Final, Literal, NamedTuple, cast
 
 from rela.text.compression import STDIN, open_text
 from rela.text.marks import without_mark
@@ -24,6 +25,11 @@ from rela.text.problems import PROBLEMS, Place, ReadReport
 MAX_CHARS: Final = 10_000
 """The longest side of a pair, and the longest single line, in characters."""
 
+MAX_NESTING: Final = 100
+"""Objects and lists inside each other, in a line of JSON."""
+
+_JSON_TEXTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BRACKETS: Final = re.compile(r"[\[\]{}]")
 _LINE_SLACK: Final = 6  # bytes: byte order mark, carriage return and line feed, and one more that tells "too long"
 _RECORD_SLACK: Final = 1 << 16  # bytes: keys and other columns of a record
 _BYTES_PER_CHAR: Final = 4  # UTF-8
@@ -197,10 +203,27 @@ def split_json(raw: bytes, keys: tuple[str, str]) -> tuple[bytes | None, bytes |
     except UnicodeDecodeError:
         return raw, raw  # named as what it is
     try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
+        record = parse_json(text)
+    except ValueError:
         return None, None
     return _look_up(record, keys[0]), _look_up(record, keys[1])
+
+
+def parse_json(text: str) -> Any:
+    """A line of JSON. One that is nested too deeply is a ValueError whoever reads it: Python's own limit depends on the
+    functions that called."""
+    if text.count("[") + text.count("{") > MAX_NESTING and _nesting(text) > MAX_NESTING:
+        raise ValueError(f"expected at most {MAX_NESTING} objects and lists inside each other, got more")
+    return json.loads(text)
+
+
+def _nesting(text: str) -> int:
+    """How many objects and lists are open at once, at most; brackets in texts do not count."""
+    depth = deepest = 0
+    for sign in _BRACKETS.findall(_JSON_TEXTS.sub("", text)):
+        depth += 1 if sign in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _look_up(record: object, key: str) -> bytes | None:

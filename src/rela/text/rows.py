@@ -147,7 +147,7 @@ def _table_windows(source: PairSource, max_chars: int, size: int, stream: IO[byt
     if source.path == STDIN and stream is None:
         raise ValueError("expected a Parquet file, which is read from its end, got standard input; give a file")
     pyarrow = __import__("pyarrow")
-    with parquet.ParquetFile(stream if stream is not None else source.path) as file:
+    with _opened_table(parquet, source.path, stream) as file:
         if not all(has_column(file.schema_arrow, key) for key in source.keys):
             known = ", ".join(file.schema_arrow.names)
             raise ValueError(
@@ -158,6 +158,13 @@ def _table_windows(source: PairSource, max_chars: int, size: int, stream: IO[byt
         for number, table in enumerate(_table_chunks(pyarrow, file, size)):
             yield _table_window(source, table, first, number, max_chars)
             first += table.num_rows
+
+
+def _opened_table(parquet: Any, path: str, stream: IO[bytes] | None) -> Any:
+    try:
+        return parquet.ParquetFile(stream if stream is not None else path)
+    except ValueError as error:  # pyarrow's own do not say which file it is
+        raise ValueError(f"{path}: expected a Parquet file, got something else: {error}") from None
 
 
 def _table_chunks(pyarrow: Any, file: Any, size: int) -> Iterator[Any]:
