@@ -84,24 +84,30 @@ def measure_lengths(
     recipe: str,
     points: Points,
     count: int = GROUPS,
+    one_by_one: bool = False,
     on_group: Callable[[str, dict[str, Any]], object] = lambda _label, _speeds: None,
 ) -> list[dict[str, Any]]:
     """The entries of a result file, with the measure ``decode.speed`` that `rela report --bench` draws.
 
     ``forced``: every batch gets as many pieces as its references have on average, whatever the model would say. All
     models split sentences alike then, by the tokenizers of the first. ``count`` is that of groups, at most.
+    ``one_by_one``: batches of one sentence.
     """
     attentions = [decoder.name for decoder in decoders]
     if BASELINE not in attentions:
         raise ValueError(f"expected {BASELINE} among the attentions, since speeds are beside it, got {attentions}")
     groups = by_source_length(encode(decoders[0].tokenizers, pairs), count)
+    recipe = f"{recipe}|batch:1" if one_by_one else recipe
     recipe = f"length|{recipe}|beam:{beam}|forced:{'yes' if forced else 'no'}|rounds:{rounds}|statistic:median"
     names = ",".join(decoder.name for decoder in decoders)
     speeds: dict[str, dict[str, Any]] = {}
     for group in groups:
 
         def run(group: Group = group) -> dict[str, Any]:
-            subjects = {decoder.name: _subject(decoder.model, group, beam=beam, forced=forced) for decoder in decoders}
+            subjects = {
+                decoder.name: _subject(decoder.model, group, beam=beam, forced=forced, one_by_one=one_by_one)
+                for decoder in decoders
+            }
             found = compare(subjects, BASELINE, rounds=rounds)
             return {name: asdict(speed) for name, speed in found.items()}
 
@@ -134,9 +140,10 @@ def _mean(numbers: Any) -> float:
     return math.exp(sum(logs) / len(logs))
 
 
-def _subject(model: Transformer, group: Group, *, beam: int, forced: bool) -> Callable[[], None]:
+def _subject(model: Transformer, group: Group, *, beam: int, forced: bool, one_by_one: bool) -> Callable[[], None]:
     batches: list[tuple[Tensor, SearchOptions]] = []
-    for places in group_by_length([len(pair.source) for pair in group.pairs], beam):
+    lengths = [len(pair.source) for pair in group.pairs]
+    for places in ([place] for place in range(len(lengths))) if one_by_one else group_by_length(lengths, beam):
         chosen = [group.pairs[place] for place in places]
         source = torch.from_numpy(pad_rows([np.array(pair.source, np.int64) for pair in chosen], after=EOS))
         length = max(1, round(sum(pair.target_length for pair in chosen) / len(chosen)))

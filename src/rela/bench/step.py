@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import torch
 from torch import nn
 
@@ -31,15 +32,15 @@ BASELINE: Final = "softmax"
 TARGET: Final = 1.0
 _SMOOTHING: Final = 0.1
 _RATE: Final = 1e-4
+_SOME_PIECES: Final = 100
 
 
 class Learner:
     """A model that is trained step by step."""
 
-    def __init__(self, attention: str, size: str, store: Store, seed: int) -> None:
+    def __init__(self, section: ModelSection, store: Store, seed: int) -> None:
         sides = store.tokenizers()
         torch.manual_seed(seed)
-        section = ModelSection(size=size, attention=attention)
         self.model = Transformer(section.resolve(sides.source.size, sides.target.size, joint=sides.joint)).train()
         self.criterion = Criterion(self.model, _SMOOTHING)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=_RATE, betas=(0.9, 0.98), fused=True)
@@ -59,24 +60,29 @@ def measure_step(
     store_folder: Path,
     attentions: Sequence[str],
     *,
-    size: str,
+    size: str | ModelSection,
     tokens: int,
     rounds: int,
     points: Points,
     seed: int = 1,
     on_round: Callable[[dict[str, float]], object] = lambda _: None,
 ) -> dict[str, dict[str, Any]]:
-    """The measures of each attention: speed over softmax's, share of the matrix-multiply peak, tokens a second."""
+    """The measures of each attention: speed over softmax's, share of the matrix-multiply peak, tokens a second.
+
+    ``size`` is one with a name, or a model's section of a configuration, whose attention does not matter.
+    """
     names = list(dict.fromkeys((*attentions, BASELINE)))
     store = Store.open(store_folder)
+    section = ModelSection(size=size) if isinstance(size, str) else size
+    name = size if isinstance(size, str) else _sizes(size)
     recipe = (
-        f"step|size:{size}|vocabulary:{store.tokenizers().target.size}|batch:{tokens}|threads:{torch.get_num_threads()}"
+        f"step|size:{name}|vocabulary:{store.tokenizers().target.size}|batch:{tokens}|threads:{torch.get_num_threads()}"
         f"|dtype:float32|device:cpu|memory:{keep_memory()}|kernel:{kernel_name()}|rounds:{rounds}|statistic:median"
         f"|torch:{torch.__version__}|v{__version__}"
     )
 
     def run() -> list[dict[str, float]]:
-        learners = {name: Learner(name, size, store, seed) for name in names}
+        learners = {name: Learner(msgspec.structs.replace(section, attention=name), store, seed) for name in names}
         config = learners[BASELINE].model.config
         stream = BatchStream(store.split("train"), BatchOptions(tokens=tokens, seed=seed))
         first = next(stream)
@@ -98,6 +104,12 @@ def measure_step(
 
     found: list[dict[str, float]] = points.get(f"{recipe}|{store.identity()}|{','.join(names)}", run)
     return {name: _measures(name, found, f"{recipe}|attention:{name}") for name in names}
+
+
+def _sizes(section: ModelSection) -> str:
+    """Of a model whose size has no name: dim, FFN, layers, heads."""
+    config = section.resolve(_SOME_PIECES, _SOME_PIECES, joint=True)
+    return f"{config.dim}-{config.ffn_dim}-{config.encoder_layers}+{config.decoder_layers}-{config.num_heads}"
 
 
 def _measures(name: str, rounds: list[dict[str, float]], recipe: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from rela.cli import (
     noise,
     prepare,
     report,
+    reproduce,
     score,
     train,
     translate,
@@ -133,6 +134,11 @@ COMMANDS: list[Command] = [
         example="rela filter crawl.tsv --model runs/multi30k --keep 0.8",
     ),
     Command(name="report", run=report.report, example="rela report runs/analysis --paper --out report"),
+    Command(
+        name="reproduce",
+        run=reproduce.reproduce,
+        example="rela reproduce --corpus multi30k-en-de --scale laptop --only table1,figure6",
+    ),
     Command(name="flops", run=flops.flops, example="rela flops --heads 8 --dim 512 --length 100 --json -"),
     Command(name="doctor", run=doctor.doctor, example="rela doctor --json -"),
 ]

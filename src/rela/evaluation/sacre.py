@@ -35,6 +35,17 @@ def counts_of(metric: Metric, hypotheses: Sequence[str]) -> Counts:
     return Counts(rows=rows, score=lambda sums: float(metric._compute_score_from_stats(list(sums)).score))
 
 
+def bleu_counts(rows: Sequence[Sequence[float]]) -> Counts:
+    """Counts of BLEU that were kept, without their text."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU()
+    return Counts(
+        rows=np.array(rows, dtype=np.float64),
+        score=lambda sums: float(metric._compute_score_from_stats([int(one) for one in sums]).score),
+    )
+
+
 def signature_of(metric: Metric, name: str) -> str:
     """The recipe as sacrebleu prints it in front of a score; complete once a score has been computed."""
     return f"{name}|{metric.get_signature().format()}"

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import torch
-
 from rela._files import new_folder, write_text
 from rela.filtering.remembering import PAIRS, remember_quality
 from rela.model.directory import MODEL_FOLDER, QUALITY_FILE
-from rela.text.batches import BatchOptions, BatchStream
 from rela.text.prepare import PrepareOptions, prepare
 from rela.text.readers import PairSource
 from rela.text.rows import read_windows
@@ -22,7 +18,7 @@ from rela.text.store import Store
 from rela.training import runs
 from rela.training.config import TrainConfig, to_config
 from rela.training.journal import read_status
-from rela.training.loss import Criterion
+from rela.training.pace import tokens_per_second
 from rela.training.reporter import Reporter
 from rela.training.validation import Validator
 from rela.training.world import World
@@ -34,7 +30,6 @@ _DEV_PAIRS: Final = 1000
 _DEV_SHARE: Final = 0.1
 _MERGES: Final = ((50_000, 4_000), (1_000_000, 8_000))  # up to so many pairs, so many merges
 _MOST_MERGES: Final = 16_000
-_TRIAL_BATCHES: Final = 8
 _EXTRA: Final = 0.05  # of the time goes to validation and checkpoints
 _FEWEST_TOKENS: Final = 20_000
 _RECIPE_FILE: Final = "training.json"
@@ -115,6 +110,8 @@ def prepare_crawl(
         _copy_pairs(source, corpus, header)
     count = int((corpus / "count").read_text(encoding="utf-8"))
     if count < FEWEST_PAIRS:
+        shutil.rmtree(corpus)
+        (folder / _RECIPE_FILE).unlink(missing_ok=True)
         raise ValueError(
             f"{source.path}: expected at least {FEWEST_PAIRS} good pairs to train a scorer on, got {count}; give more, "
             "or a model with --model"
@@ -154,32 +151,9 @@ def _copy_pairs(source: PairSource, corpus: Path, header: bool) -> None:
 
 def plan_training(store: Path, minutes: float, attention: str, seed: int = 1) -> Plan:
     """How many target tokens two, or however many, cores train on in so many minutes: a few updates tell."""
-    speed = _measure_speed(scorer_config(store, _FEWEST_TOKENS, attention, seed))
+    speed = tokens_per_second(scorer_config(store, _FEWEST_TOKENS, attention, seed))
     tokens = max(_FEWEST_TOKENS, int(speed * 60 * minutes * (1 - _EXTRA)))
     return Plan(tokens, speed)
-
-
-def _measure_speed(config: TrainConfig) -> float:
-    """Target tokens a second."""
-    from rela.model.transformer import Transformer
-
-    opened = Store.open(config.store)
-    tokenizers = opened.tokenizers()
-    torch.manual_seed(config.seed)
-    sizes = config.model.resolve(tokenizers.source.size, tokenizers.target.size, tokenizers.joint)
-    criterion = Criterion(Transformer(sizes), config.optimizer.label_smoothing)
-    optimizer = torch.optim.AdamW(criterion.parameters(), lr=0.0, fused=True)
-    stream = BatchStream(opened.split("train"), BatchOptions(tokens=config.batch.tokens, seed=config.seed))
-    speeds: list[float] = []
-    for number in range(_TRIAL_BATCHES):
-        batch = next(stream)
-        began = time.perf_counter()
-        optimizer.zero_grad()
-        criterion(*(torch.from_numpy(ids) for ids in batch[:3])).smoothed.backward()
-        optimizer.step()
-        if number > 1:  # the first ones warm up
-            speeds.append(batch.num_tokens / (time.perf_counter() - began))
-    return sorted(speeds)[len(speeds) // 2]
 
 
 def train_scorer(config: TrainConfig, run: Path, reporter: Reporter) -> Path:

@@ -98,21 +98,26 @@ def load_results(path: Path, *, remedy: str = "`rela analyze` makes one") -> Res
         data = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file}: expected JSON, got {error}; {remedy}") from None
+    return to_results(data, load_examples(file.parent / EXAMPLES_FILE), where=str(file), remedy=remedy)
+
+
+def to_results(data: Any, examples: Examples | None, *, where: str, remedy: str) -> Results:
+    """What is in a file of results, as read from JSON; ``where`` says in errors which it is."""
     found = data.get("format") if isinstance(data, dict) else type(data).__name__
     if found != RESULTS_FORMAT:
         got = "a file without any" if found is None else repr(found)
-        raise ValueError(f"{file}: expected results of the format {RESULTS_FORMAT!r}, got {got}; {remedy}")
+        raise ValueError(f"{where}: expected results of the format {RESULTS_FORMAT!r}, got {got}; {remedy}")
     try:
         models = [_entry(entry) for entry in data["models"]]
         groups = [_entry(entry) for entry in data["groups"]]
         facts = dict(data["data"])
     except _MisfitError as error:
-        raise ValueError(f"{file}: {error}; {remedy}") from None
+        raise ValueError(f"{where}: {error}; {remedy}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
-            f"{file}: expected data, models and groups, got an entry that does not fit: {error!r}"
+            f"{where}: expected data, models and groups, got an entry that does not fit: {error!r}"
         ) from None
-    return Results(facts, models, groups, _load_examples(file.parent / EXAMPLES_FILE))
+    return Results(facts, models, groups, examples)
 
 
 class _MisfitError(ValueError):
@@ -157,7 +162,8 @@ def _shape(value: Any) -> tuple[int, ...] | None:
     return None if len(shapes) > 1 or inner is None else (len(cast("list[Any]", value)), *inner)
 
 
-def _load_examples(path: Path) -> Examples | None:
+def load_examples(path: Path) -> Examples | None:
+    """The example sentences in a file; None if there is no such file."""
     if not path.is_file():
         return None
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -48,37 +48,53 @@ class FigureReport:
     notes: list[str] = field(default_factory=list[str])
 
 
+ALL: Final = tuple(sorted((*_FIGURES, _SPEED[0], *_CASES)))
+"""The numbers of the figures."""
+
+
 def write_figures(results: Results, folder: Path, *, bench: Results | None = None) -> FigureReport:
-    """Write every figure that the results have the numbers for, and remove those of earlier results.
+    """Write every figure that the results have the numbers for, and remove those of earlier results."""
+    report = write_some_figures(results, folder, bench=bench)
+    _remove_older(folder, report.written)
+    return report
+
+
+def write_some_figures(
+    results: Results, folder: Path, *, bench: Results | None = None, numbers: Sequence[int] = ALL, suffix: str = ""
+) -> FigureReport:
+    """Write the figures with these numbers that the results have the numbers for.
 
     Figures of single heads are written for one model of each group that has null rows. ``bench``, the results of a
-    benchmark of decoding, is for figure 2 alone.
+    benchmark of decoding, is for figure 2 alone. ``suffix`` stands at the end of the names of files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     report = FigureReport()
+    ending = f"-{suffix}" if suffix else ""
     with drawing() as missing:
-        for number, (name, draw) in _FIGURES.items():
-            _write(report, folder, number, name, lambda draw=draw: draw(results))
-            if number == 1:
-                _write(report, folder, *_SPEED, lambda: draw_speed(bench))
+        for number in numbers:
+            if number == _SPEED[0]:
+                _write(report, folder, number, _SPEED[1] + ending, lambda: draw_speed(bench))
+            elif number in _FIGURES:
+                name, draw = _FIGURES[number]
+                _write(report, folder, number, name + ending, lambda draw=draw: draw(results))
+        chosen = {number: _CASES[number] for number in numbers if number in _CASES}
         try:
-            cases = find_cases(results)
+            cases = find_cases(results) if chosen else []
         except AbsentError as error:
-            report.left_out |= {_title(number): str(error) for number in _CASES}
+            report.left_out |= {_title(number): str(error) for number in chosen}
         else:
             report.notes += [
                 f"figures 7 to 10 of {case.name} show {case.model.name}"
                 for case in cases
                 if case.model.name != case.name
             ]
-            for number, (name, draw) in _CASES.items():
-                for case, suffix in zip(cases, slug([case.name for case in cases]), strict=True):
+            for number, (name, draw) in chosen.items():
+                for case, model in zip(cases, slug([case.name for case in cases]), strict=True):
                     of_model = f" of {case.name}" if len(cases) > 1 else ""
-                    _write(report, folder, number, f"{name}-{suffix}", lambda d=draw, c=case: d(c), of_model)
+                    _write(report, folder, number, f"{name}-{model}{ending}", lambda d=draw, c=case: d(c), of_model)
     if missing:
         signs = " ".join(missing[:20]) + (" ..." if len(missing) > 20 else "")
         report.notes.append(f"no font here has {signs}: boxes stand for them; a font such as Noto Sans CJK has more")
-    _remove_older(folder, report.written)
     return report
 
 

@@ -1,0 +1,154 @@
+"""From results to what people read: tables, figures and the page, made anew from the files each time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from rela._files import write_text
+from rela.analysis.results import FORMAT, grouped
+from rela.experiments.reproduce.claims import answer_claims
+from rela.experiments.reproduce.evidence import Evidence
+from rela.experiments.reproduce.plan import Wanted
+from rela.experiments.reproduce.scales import Task
+from rela.experiments.reproduce.speed import BASE_FILE, FILE
+from rela.experiments.reproduce.summary import summarise
+from rela.experiments.reproduce.systems import ANALYSED, OURS
+from rela.report.choice import AbsentError
+from rela.report.reproduction.figures import write_reproduction_figures
+from rela.report.reproduction.page import reproduction_page
+from rela.report.reproduction.tables import ablation_table, efficiency_table, operations_table, pairs_table
+from rela.report.results import Examples, Results, load_examples, load_results, to_results
+from rela.report.tables import Table, make_table
+
+SUMMARY_FILE: Final = "summary.json"
+CLAIMS_FILE: Final = "claims.json"
+PAGE_FILE: Final = "README.md"
+_REMEDY: Final = "`rela reproduce` makes it"
+
+
+class Shown:
+    """What was written, and why something was not."""
+
+    def __init__(self) -> None:
+        self.tables: list[Table] = []
+        self.figures: list[Path] = []
+        self.left_out: dict[str, str] = {}
+        self.claims: list[dict[str, Any]] = []
+
+
+def show(evidence: Evidence, wanted: Wanted, facts: Sequence[str]) -> Shown:
+    """Write summary, claims, tables, figures and page."""
+    places, shown = evidence.places, Shown()
+    places.data.mkdir(parents=True, exist_ok=True)
+    summary = summarise(evidence)
+    _write_json(places.data / SUMMARY_FILE, summary)
+    shown.claims = [verdict.to_json() for verdict in answer_claims(evidence)]
+    _write_json(places.data / CLAIMS_FILE, shown.claims)
+    main = _weights(evidence, evidence.study.main)
+    linked = {task.corpus: found for task in evidence.linked if (found := _weights(evidence, task)) is not None}
+    speed, base = (_benchmark(places.data / name) for name in (FILE, BASE_FILE))
+    makers: dict[str, Callable[[], list[Table]]] = {
+        "table1": lambda: [ablation_table(summary)],
+        "table2": lambda: [efficiency_table(speed, base)],
+        "table3": lambda: [pairs_table(summary)],
+        "table4": lambda: [operations_table(summary)],
+        "table5": lambda: [
+            replace(table, name=f"table-5-{corpus}", title=f"{table.title}; {corpus}")
+            for corpus, found in _there(linked, "weights beside gold links").items()
+            for table in [make_table(found, "aer", paper=True)]
+        ],
+        "table6": lambda: [replace(make_table(_present(main), "diversity", paper=True), name="table-6")],
+    }
+    for name, make in makers.items():
+        if wanted.wants(name):
+            try:
+                shown.tables += make()
+            except AbsentError as error:
+                shown.left_out[name] = str(error)
+    _write_tables(places.out / "tables", shown.tables)
+    _draw(evidence, wanted, shown, main, linked, speed)
+    page = reproduction_page(
+        summary,
+        shown.claims,
+        shown.tables,
+        [path.relative_to(places.out) for path in shown.figures if path.suffix == ".svg"],
+        shown.left_out,
+        facts,
+    )
+    write_text(places.out / PAGE_FILE, page)
+    return shown
+
+
+def _draw(
+    evidence: Evidence,
+    wanted: Wanted,
+    shown: Shown,
+    main: Results | None,
+    linked: dict[str, Results],
+    speed: Results | None,
+) -> None:
+    """The figures; without matplotlib, none."""
+    numbers = [number for number in range(1, 11) if wanted.wants(f"figure{number}")]
+    if not numbers:
+        return
+    report = write_reproduction_figures(
+        evidence.places.out / "figures", numbers, main=main, linked=linked, speed=speed, cases=_cases(evidence, main)
+    )
+    shown.figures = report.written
+    shown.left_out |= report.left_out
+
+
+def _write_json(path: Path, data: Any) -> None:
+    write_text(path, json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _there(found: dict[str, Results], what: str) -> dict[str, Results]:
+    if not found:
+        raise AbsentError(f"there are no {what}")
+    return found
+
+
+def _present(found: Results | None) -> Results:
+    if found is None:
+        raise AbsentError("no weights were measured")
+    return found
+
+
+def _weights(evidence: Evidence, task: Task) -> Results | None:
+    """The weights of the systems that the paper analyses, on one task, as `rela report` takes them."""
+    found = [one for name in ANALYSED for one in evidence.of(task, name, "weights")]
+    if not found:
+        return None
+    entries = [one.facts["entry"] for one in found]
+    data = {"format": FORMAT, "data": found[0].facts["data"], "models": entries, "groups": grouped(entries)}
+    return to_results(data, None, where=task.corpus, remedy=_REMEDY)
+
+
+def _cases(evidence: Evidence, main: Results | None) -> Results | None:
+    """The same with sentences to look at, of one model."""
+    for found in evidence.of(evidence.study.main, OURS, "cases"):
+        name = found.facts["examples"]
+        if main is None or name is None:
+            continue
+        path = evidence.places.data / evidence.study.main.corpus / name
+        examples = load_examples(path)
+        if examples is not None:
+            return replace(main, examples=Examples([f"{OURS}, seed {found.seed}"], examples.sentences, path))
+    return None
+
+
+def _benchmark(path: Path) -> Results | None:
+    return load_results(path, remedy=_REMEDY) if path.exists() else None
+
+
+def _write_tables(folder: Path, tables: Sequence[Table]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in (*folder.glob("table-*.md"), *folder.glob("table-*.tex")):
+        old.unlink()
+    for table in tables:
+        write_text(folder / f"{table.name}.md", f"# {table.title}\n\n{table.markdown()}\n")
+        write_text(folder / f"{table.name}.tex", f"{table.latex()}\n")
