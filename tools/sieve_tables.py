@@ -110,7 +110,7 @@ def scoring() -> str:
     """Markdown: whole corpora from end to end."""
     found = {
         title: _load(path)
-        for name, title in (("score-europarl", "Europarl"),)
+        for name, title in (("score-europarl", "Europarl"), ("score-many", "5,000,000 short pairs"))
         if (path := BENCHMARKS / f"{name}.json").exists()
     }
     if not found:

@@ -20,9 +20,11 @@ from rela.filtering.corpus import Progress, ScoreOptions, score_corpus
 from rela.filtering.encoding import EncodedWindow
 from rela.filtering.features import force
 from rela.filtering.scorer import Scorer
+from rela.filtering.splitting import Rule, split_corpus
 from rela.filtering.writing import as_tsv
 
 _PROC: Final = Path("/proc")
+_KEPT: Final = 0.8
 _PAUSE: Final = 0.5  # seconds between two looks at memory
 _OTHER_SIZES: Final = (256, 1024)  # of batches, in places; scoring itself has BATCH_PLACES
 
@@ -43,7 +45,8 @@ class Scoring(NamedTuple):
     """What it took to score a corpus.
 
     ``seconds`` are those of everything, from the first row read to the last one written; ``per_second`` is the speed of
-    scoring alone, of all workers together; ``share`` that of bare forced decoding's speed.
+    scoring alone, of all workers together; ``share`` that of bare forced decoding's speed; ``memory`` knows the split
+    into kept and rejected rows too.
     """
 
     rows: int
@@ -63,7 +66,7 @@ class Flips(NamedTuple):
 
 
 def measure_scoring(options: ScoreOptions, progress: Progress) -> Scoring:
-    """Score a corpus that lies in files and write it as TSV into a folder that goes away."""
+    """Score a corpus that lies in files and write it as TSV, then split it, into a folder that goes away."""
     with tempfile.TemporaryDirectory(prefix="rela-bench-") as folder, watching_memory() as memory:
         began = time.monotonic()
         scored = score_corpus(options, Path(folder, "scores"), progress)
@@ -71,6 +74,7 @@ def measure_scoring(options: ScoreOptions, progress: Progress) -> Scoring:
             for window, scores in scored.windows():
                 file.write(as_tsv(window, scores))
         seconds = time.monotonic() - began
+        split_corpus(scored, Rule(keep=_KEPT), Path(folder))  # takes most memory: all scores at once
         scored.kept.close()
     speed = scored.speed
     malformed = scored.survey.problems.total()

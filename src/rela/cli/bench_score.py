@@ -25,7 +25,8 @@ def score(
     """Score a corpus as `rela score` does, and say how fast, in how much memory, and what rounding does.
 
     Seconds count from the first row read to the last one written: looking through, learning quality, scoring, writing.
-    Memory is that of all processes together. Rounding: rows of attention that are null in batches of one size alone.
+    Memory is that of all processes together, also while rows are split as `rela filter` does. Rounding: rows of
+    attention that are null in batches of one size alone.
     """
     check_not_input(json_to, "--json", {"--src": [source], "--tgt": [target]})
     import os
