@@ -101,6 +101,8 @@ class TestRegistry:
         assert (corpus.name, corpus.source_language, corpus.target_language) == ("multi30k-de-en", "de", "en")
         assert corpus.splits is find_corpus("multi30k-en-de").splits
         assert corpus.reversed().name == "multi30k-en-de"
+        built_in = find_corpus("grammar-de-en")
+        assert (built_in.name, built_in.source_language, built_in.is_generated) == ("grammar-de-en", "de", True)
 
     @pytest.mark.parametrize(
         ("name", "near"),

@@ -12,6 +12,7 @@ from rela.cli._usage import told_when_stopped, wrong_use
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from rela.experiments.reproduce.launching import Launch
     from rela.experiments.reproduce.run import Plan
     from rela.experiments.reproduce.scales import Study
 
@@ -66,8 +67,7 @@ def reproduce(
         for line in description.lines():
             console.print(line, markup=False, highlight=False, soft_wrap=True)
         return
-    if scale == "paper":
-        _check_gpus()
+    launch = _gpus() if scale == "paper" else None
     from rela.cli._reproducing import JobsProgress
     from rela.experiments.reproduce.run import make_plan
     from rela.experiments.reproduce.run import reproduce as run
@@ -82,10 +82,10 @@ def reproduce(
         ]
     )
     with told_when_stopped(lambda: "what is done is kept, and the same command goes on from there"):
-        plan = make_plan(study, wanted, places, console.print, workers=workers)
+        plan = make_plan(study, wanted, places, console.print, workers=workers, timed=launch is None)
         _show_plan(console, study, plan)
         with JobsProgress(console, [job.name for job in plan.todo]) as progress:
-            shown = run(study, wanted, places, plan, progress, console.print, command=command)
+            shown = run(study, wanted, places, plan, progress, console.print, command=command, launch=launch)
     if json_to is not None:
         write_json(
             {
@@ -119,14 +119,17 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(part.strip() for part in text.split(","))
 
 
-def _check_gpus() -> None:
+def _gpus() -> "Launch":
     import torch
+
+    from rela.experiments.reproduce.launching import Launch
 
     if not torch.cuda.is_available():
         raise ValueError(
             "--scale paper: expected GPUs, got none; `--dry-run` prints all that it would do, and the scale laptop "
             "runs on two cores"
         )
+    return Launch(torch.cuda.device_count(), "cuda")
 
 
 def _show_plan(console: "Console", study: "Study", plan: "Plan") -> None:

@@ -22,7 +22,7 @@ from rela.text.corpus import Corpus, Part
 from rela.text.download import Remote, download
 from rela.text.forms import write_part
 from rela.text.readers import PairSource
-from rela.text.registry import CORPORA, find_corpus
+from rela.text.registry import find_corpus, own_name
 
 FetchProgress = Callable[[str, int, int | None], None]
 """Called with the address of a file, the bytes that are here and the bytes of all of it, if known."""
@@ -121,7 +121,7 @@ def _find_cached(corpus: Corpus, split: str, cache: Path, progress: FetchProgres
     parts = corpus.splits[split]
     recipe = repr(parts) if parts else _grammar_digest()
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:8]  # a new recipe makes a new folder
-    home = cache / "corpora" / (corpus.name if corpus.name in CORPORA else corpus.reversed().name)
+    home = cache / "corpora" / own_name(corpus)
     folder = home / f"{split}-{digest}"
     home.mkdir(parents=True, exist_ok=True)
     with waiting(home / f"{split}.lock"):

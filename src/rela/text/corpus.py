@@ -64,9 +64,8 @@ class Corpus:
         return not any(self.splits.values())
 
     def reversed(self) -> Corpus:
-        """The same pairs, translated the other way; ``-en-de`` in the name becomes ``-de-en``."""
+        """The same pairs, translated the other way; ``-en-de`` in the name becomes ``-de-en``, or is added there."""
         source, target = self.target_language, self.source_language
-        name = self.name.removesuffix(f"-{target}-{source}")
-        name = self.name if name == self.name else f"{name}-{source}-{target}"
+        name = f"{self.name.removesuffix(f'-{target}-{source}')}-{source}-{target}"
         note = f"{name}: the files of {self.name} with the sides exchanged, also of dev and test"
         return replace(self, name=name, source_language=source, target_language=target, notes=(*self.notes, note))

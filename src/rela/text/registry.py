@@ -253,6 +253,11 @@ CORPORA: Final[dict[str, Corpus]] = {
 """All corpora, by name."""
 
 
+def own_name(corpus: Corpus) -> str:
+    """The name by which the table knows a corpus, or the one whose languages it has exchanged."""
+    return next(name for name, known in CORPORA.items() if corpus.name in (name, known.reversed().name))
+
+
 def find_corpus(name: str) -> Corpus:
     """The corpus of this name, or, for a name with the languages exchanged, its reverse."""
     if name in CORPORA:

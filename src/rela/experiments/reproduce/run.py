@@ -13,6 +13,7 @@ from rela._lock import FolderLock
 from rela.bench.machine import describe
 from rela.experiments.reproduce.evidence import Evidence
 from rela.experiments.reproduce.job import is_done
+from rela.experiments.reproduce.launching import Launch
 from rela.experiments.reproduce.pace import Pace, estimate_seconds, measure_pace
 from rela.experiments.reproduce.places import Places, load_kept
 from rela.experiments.reproduce.plan import Job, Wanted, jobs_of
@@ -39,15 +40,17 @@ class Plan:
     seconds: float
 
 
-def make_plan(study: Study, wanted: Wanted, places: Places, say: Say, *, workers: int | None = None) -> Plan:
-    """Prepares the text too: without it nobody knows how long a training takes."""
+def make_plan(
+    study: Study, wanted: Wanted, places: Places, say: Say, *, workers: int | None = None, timed: bool = True
+) -> Plan:
+    """Prepares the text too: without it nobody knows how long a training takes. ``timed``: a few updates are tried."""
     jobs = jobs_of(study, wanted)
     todo = [job for job in jobs if not is_done(places, job)]
     for task in study.tasks:
         if any(job.task is task for job in todo) or (task is study.main and _times_something(wanted, places)):
             make_store(places, task, say)
-    if not todo:
-        return Plan(jobs, [], None, 0.0)
+    if not todo or not timed:
+        return Plan(jobs, todo, None, 0.0)
     pace = measure_pace(places, todo[0])
     if workers is not None:
         pace = Pace(workers, max(1, pace.workers * pace.threads // workers), pace.tokens_per_second)
@@ -64,16 +67,24 @@ def _times_something(wanted: Wanted, places: Places) -> bool:
 
 
 def reproduce(
-    study: Study, wanted: Wanted, places: Places, plan: Plan, watcher: Watcher, say: Say, *, command: str
+    study: Study,
+    wanted: Wanted,
+    places: Places,
+    plan: Plan,
+    watcher: Watcher,
+    say: Say,
+    *,
+    command: str,
+    launch: Launch | None = None,
 ) -> Shown:
-    """Do what is planned, and show all that there is."""
+    """Do what is planned, and show all that there is. ``launch`` trains on several processes, one job at a time."""
     places.work.mkdir(parents=True, exist_ok=True)
     lock = FolderLock(places.work, f"{places.work}: another process is at work here; wait for it, or stop it first")
     began = time.monotonic()
     try:
         if plan.todo:
-            assert plan.pace is not None
-            run_jobs(places, plan.todo, plan.pace.workers, plan.pace.threads, watcher)
+            pace = plan.pace or Pace(1, 1, 0.0)
+            run_jobs(places, plan.todo, pace.workers if launch is None else 1, pace.threads, watcher, launch)
         if _times_something(wanted, places):
             measure_speed(places, study, say)
     finally:

@@ -13,11 +13,15 @@ import signal
 import threading
 import traceback
 from collections.abc import Generator, Sequence
+from functools import partial
 from multiprocessing.process import BaseProcess
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from rela.experiments.reproduce.places import Places
 from rela.experiments.reproduce.plan import Job
+
+if TYPE_CHECKING:
+    from rela.experiments.reproduce.launching import Launch
 
 _PATIENCE: Final = 120.0  # seconds that a process has to save its checkpoint
 _WAIT: Final = 0.5
@@ -73,8 +77,18 @@ class _Told:
         """Validations would be too much to read from many trainings at once."""
 
 
-def run_jobs(places: Places, jobs: Sequence[Job], workers: int, threads: int, watcher: Watcher) -> None:
-    """Run all jobs, so many at a time, in this order. An error in one does not stop the others; it is raised last."""
+def run_jobs(
+    places: Places,
+    jobs: Sequence[Job],
+    workers: int,
+    threads: int,
+    watcher: Watcher,
+    launch: Launch | None = None,
+) -> None:
+    """Run all jobs, so many at a time, in this order. An error in one does not stop the others; it is raised last.
+
+    ``launch`` trains each on several processes.
+    """
     context = multiprocessing.get_context("spawn")
     messages = context.Queue()
     waiting, running = list(jobs), dict[str, BaseProcess]()
@@ -83,7 +97,7 @@ def run_jobs(places: Places, jobs: Sequence[Job], workers: int, threads: int, wa
         while waiting or running:
             while waiting and len(running) < workers:
                 job = waiting.pop(0)
-                process = context.Process(target=_work, args=(places, job, threads, messages), name=job.name)
+                process = context.Process(target=_work, args=(places, job, threads, messages, launch), name=job.name)
                 process.start()
                 running[job.name] = process
                 watcher.began(job.name, workers)
@@ -132,7 +146,7 @@ def _stopping(running: dict[str, BaseProcess]) -> Generator[None]:
         raise
 
 
-def _work(places: Places, job: Job, threads: int, messages: Any) -> None:
+def _work(places: Places, job: Job, threads: int, messages: Any, launch: Launch | None) -> None:
     """A process: one job from its beginning to its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and tells this one by SIGTERM
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -140,11 +154,14 @@ def _work(places: Places, job: Job, threads: int, messages: Any) -> None:
     import torch
 
     from rela.experiments.reproduce.job import run_job
+    from rela.experiments.reproduce.launching import train_distributed
     from rela.training.signals import InterruptedRunError
 
     torch.set_num_threads(threads)
     try:
-        run_job(places, job, _Told(job.name, messages), lambda text: messages.put(_Message("noted", job.name, (text,))))
+        train = None if launch is None else partial(train_distributed, places, job, launch)
+        told, say = _Told(job.name, messages), lambda text: messages.put(_Message("noted", job.name, (text,)))
+        run_job(places, job, told, say, train=train)
     except InterruptedRunError:
         os._exit(1)
     except (ValueError, OSError, MemoryError, ModuleNotFoundError) as error:
