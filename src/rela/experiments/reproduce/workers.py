@@ -76,6 +76,10 @@ class _Told:
     def noted(self, text: str) -> None:
         """Validations would be too much to read from many trainings at once."""
 
+    def said(self, text: str) -> None:
+        """What the job itself says."""
+        self._messages.put(_Message("noted", self._job, (text,)))
+
 
 def run_jobs(
     places: Places,
@@ -160,8 +164,8 @@ def _work(places: Places, job: Job, threads: int, messages: Any, launch: Launch 
     torch.set_num_threads(threads)
     try:
         train = None if launch is None else partial(train_distributed, places, job, launch)
-        told, say = _Told(job.name, messages), lambda text: messages.put(_Message("noted", job.name, (text,)))
-        run_job(places, job, told, say, train=train)
+        told = _Told(job.name, messages)
+        run_job(places, job, told, told.said, train=train)
     except InterruptedRunError:
         os._exit(1)
     except (ValueError, OSError, MemoryError, ModuleNotFoundError) as error:
