@@ -284,10 +284,12 @@ def draw_analysis(folder: Path) -> None:
 
 def keep_results(source: Path, name: str) -> None:
     """Copy results without what no document shows, and without the folders of this machine."""
+    from rela.experiments.reproduce.keeping import is_shown, rounded
+
     data = json.loads((source / "results.json").read_text(encoding="utf-8"))
     for entry in (*data["models"], *data["groups"]):
         entry["measures"] = {
-            measure: _rounded(found) for measure, found in entry["measures"].items() if not _is_left_out(measure)
+            measure: rounded(found) for measure, found in entry["measures"].items() if is_shown(measure)
         }
         entry.pop("path", None)
     for key in ("source", "target", "tags"):
@@ -297,21 +299,6 @@ def keep_results(source: Path, name: str) -> None:
             data["data"]["gold"][key] = data["data"]["gold"][key] and Path(data["data"]["gold"][key]).name
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     (RESULTS / f"{name}.json").write_text(text.replace('},"', '},\n"') + "\n", encoding="utf-8")
-
-
-def _is_left_out(measure: str) -> bool:
-    return any(part in measure.split(".") for part in ("distance", "mass", "entropy", "sink_first", "sink_last"))
-
-
-def _rounded(value: Any) -> Any:
-    """Five digits that count."""
-    if isinstance(value, float):
-        return float(f"{value:.5g}")
-    if isinstance(value, list):
-        return [_rounded(part) for part in value]
-    if isinstance(value, dict):
-        return {key: _rounded(part) for key, part in value.items()}
-    return value
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {

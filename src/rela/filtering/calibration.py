@@ -15,11 +15,6 @@ from rela._files import write_text
 from rela.filtering.letters import Letters
 from rela.filtering.quality import QualityModel
 
-
-class OtherFormatError(ValueError):
-    """A calibration that another version has written."""
-
-
 FORMAT: Final = "rela-calibration-2"
 
 
@@ -72,7 +67,7 @@ class Calibration:
         """From plain data."""
         found = data.get("format") if isinstance(data, dict) else None
         if found != FORMAT:
-            raise OtherFormatError(f"{where}: expected the format {FORMAT}, got {found!r}; calibrate anew")
+            raise ValueError(f"{where}: expected the format {FORMAT}, got {found!r}; calibrate anew")
         try:
             matching = np.zeros(tuple(data["cross_attention"]), np.bool_)
             for layer, head in data["matching_heads"]:

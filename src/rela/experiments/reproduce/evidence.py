@@ -14,7 +14,6 @@ from rela.evaluation.counts import Counts
 from rela.evaluation.runs import Difference, difference_of_runs
 from rela.evaluation.sacre import bleu_counts
 from rela.experiments.reproduce.places import Places
-from rela.experiments.reproduce.plan import Job
 from rela.experiments.reproduce.scales import Study, Task
 from rela.experiments.reproduce.speed import FILE as SPEED_FILE
 from rela.experiments.reproduce.systems import SYSTEMS
@@ -108,8 +107,3 @@ class Evidence:
         if not path.exists():
             raise MissingError("speeds")
         return {entry["name"]: entry["measures"] for entry in json.loads(path.read_text(encoding="utf-8"))["models"]}
-
-
-def is_complete(jobs: list[Job], evidence: Evidence) -> bool:
-    """Whether all trainings were done."""
-    return all(any(f.seed == job.seed for f in evidence.of(job.task, job.system.name, "train")) for job in jobs)

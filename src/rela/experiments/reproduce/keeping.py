@@ -13,10 +13,13 @@ def entry_to_keep(entry: dict[str, Any], job: Job) -> dict[str, Any]:
     """The entry of a model, named by its system and its seed, without what nothing shows."""
     kept = {key: value for key, value in entry.items() if key != "path"}
     kept |= {"name": f"{job.system.name}, seed {job.seed}", "group": job.system.name, "seed": job.seed}
-    kept["measures"] = {
-        name: rounded(found) for name, found in entry["measures"].items() if not _LEFT_OUT & set(name.split("."))
-    }
+    kept["measures"] = {name: rounded(found) for name, found in entry["measures"].items() if is_shown(name)}
     return kept
+
+
+def is_shown(measure: str) -> bool:
+    """Whether a table or a figure has this measure."""
+    return not _LEFT_OUT & set(measure.split("."))
 
 
 def rounded(value: Any) -> Any:

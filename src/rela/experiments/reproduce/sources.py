@@ -25,8 +25,9 @@ _AUTHORS: Final[Mapping[str, str]] = {
     "optimizer.eps": "1e-8",
     "budget.steps": "300,000 updates",
     "checkpoints.every": "a checkpoint each 5,000",
-    "model.tied": "target embedding tied with the softmax: fits the paper's 72.31M parameters",
 }
+
+_OURS: Final[Mapping[str, str]] = {"model.tied": "fits the paper's 72.31M parameters with two vocabularies"}
 
 
 def source_of(setting: str, scale: str) -> tuple[Source, str]:
@@ -35,7 +36,7 @@ def source_of(setting: str, scale: str) -> tuple[Source, str]:
         return "paper", _PAPER[setting]
     if scale == "paper" and setting in _AUTHORS:
         return "authors' code", _AUTHORS[setting]
-    return "ours", ""
+    return "ours", _OURS.get(setting, "") if scale == "paper" else ""
 
 
 def flattened(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
