@@ -95,7 +95,8 @@ def score(
 
     With --engine ray many files are scored on many machines, into a folder of parts (docs/scaling.md).
     """
-    from rela.cli._scoring import RayJob, ScoreJob, run_on_ray, run_score
+    from rela.cli._ray import RayJob, run_on_ray
+    from rela.cli._score import ScoreJob, run_score
 
     if engine not in ("local", "ray"):
         raise typer.BadParameter(f"--engine: expected local or ray, got {engine!r}")

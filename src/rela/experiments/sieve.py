@@ -26,6 +26,9 @@ from rela.training.world import World
 FEWEST_PAIRS: Final = 500
 """Of fewer pairs a model learns nothing that would tell good ones from bad ones."""
 
+SPOILING: Final[Mapping[str, Any]] = {"share": 0.25, "null_loss": 1.0, "begin": 0.4}
+"""How pairs are spoiled during the training of a scorer. tools/recipe_study.py compares it with others."""
+
 _DEV_PAIRS: Final = 1000
 _DEV_SHARE: Final = 0.1
 _MERGES: Final = ((50_000, 4_000), (1_000_000, 8_000))  # up to so many pairs, so many merges
@@ -44,10 +47,15 @@ class Plan(NamedTuple):
     tokens_per_second: float
 
 
-def scorer_config(store: Path, tokens: int, attention: str = "rela-g", seed: int = 1) -> TrainConfig:
+def scorer_config(
+    store: Path,
+    tokens: int,
+    attention: str = "rela-g",
+    seed: int = 1,
+    spoiling: Mapping[str, Any] = SPOILING,
+) -> TrainConfig:
     """The recipe: pairs are spoiled on purpose, so that null attention tells something about pairs."""
     pointwise = not attention.startswith(("softmax", "sparsemax", "entmax", "topk"))
-    spoiling = {"share": 0.25, "null_loss": 1.0, "begin": 0.4} if pointwise else {}
     data: dict[str, Any] = {
         "store": str(store),
         "seed": seed,
@@ -61,7 +69,7 @@ def scorer_config(store: Path, tokens: int, attention: str = "rela-g", seed: int
         },
         "batch": {"tokens": 1500, "update_tokens": 1500},
         "rate": {"schedule": "linear", "warmup": 400, "peak": 1.5e-3},
-        "spoiling": spoiling,
+        "spoiling": dict(spoiling) if pointwise else {},
         "budget": {"tokens": tokens},
         "validation": {"every": 500, "bleu": False},
         "checkpoints": {"every": 200, "keep_last": 3, "average": 3},
