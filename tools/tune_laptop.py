@@ -1,0 +1,120 @@
+"""How the scale `laptop` of `rela reproduce` was tuned: for softmax alone, on the validation pairs of Multi30k en-de.
+
+usage: python tools/tune_laptop.py [NAME ...]
+
+Needs Multi30k (RELA_DATA). Starts from the recipe in rela.experiments.reproduce.scales and changes one thing at a time.
+Trains the ways that are named, or all, one after the other and each with one thread, into runs/tuning/NAME; goes on
+with those that were cut off and leaves those that are done. Then translates the validation pairs, and writes
+docs/results/tuning/NAME.json. About half an hour each on one core.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+RUNS: Final = ROOT / "runs" / "tuning"
+RESULTS: Final = ROOT / "docs" / "results" / "tuning"
+
+WAYS: Final[dict[str, dict[str, Any]]] = {
+    "start": {},
+    "rate 1e-3": {"rate.peak": 1e-3},
+    "rate 4e-3": {"rate.peak": 4e-3},
+    "dropout 0.2": {"model.dropout": 0.2},
+    "no attention dropout": {"model.attention_dropout": 0.0},
+    "3+3 layers, FFN 512": {"model.encoder_layers": 3, "model.decoder_layers": 3, "model.ffn_dim": 512},
+    "batches of 3,000": {"batch.tokens": 3000, "batch.update_tokens": 3000, "rate.warmup": 500},
+}
+"""What is changed, by name."""
+
+
+def folder_of(name: str) -> str:
+    """A name without blanks and commas."""
+    return name.replace(",", "").replace(" ", "-").replace("+", "-")
+
+
+def changed(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with some of them changed; a point goes down a level."""
+    found = {key: dict(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
+    for path, value in changes.items():
+        section, name = path.split(".")
+        found[section][name] = value
+    return found
+
+
+def store() -> Path:
+    """That of the study itself."""
+    from rela.experiments.reproduce.places import default_places
+    from rela.experiments.reproduce.scales import find_study
+    from rela.experiments.reproduce.texts import make_store
+
+    study = find_study("multi30k-en-de", "laptop")
+    places = default_places(study, None, RUNS / "texts")
+    make_store(places, study.main, print)
+    return places.store(study.main)
+
+
+def train(name: str) -> Path:
+    """Train one way, or go on with it."""
+    import yaml
+
+    from rela.experiments.reproduce.scales import LAPTOP
+
+    run = RUNS / folder_of(name)
+    command = [sys.executable, "-m", "rela", "train", "--threads", "1", "--run", str(run)]
+    if (run / "model").exists():
+        return run
+    if (run / "config.yaml").exists():
+        subprocess.run([*command, "--resume"], check=True)
+        return run
+    settings = changed(LAPTOP, {**WAYS[name], "model.attention": "softmax"})
+    settings |= {"store": str(store()), "seed": 1}
+    RUNS.mkdir(parents=True, exist_ok=True)
+    config = RUNS / f"{folder_of(name)}.yaml"
+    config.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    subprocess.run([*command, str(config)], check=True)
+    return run
+
+
+def measure(name: str, run: Path) -> None:
+    """BLEU and loss of the validation pairs."""
+    import torch
+
+    from rela.decoding.translator import Translator
+    from rela.evaluation import Recipe, evaluate
+    from rela.experiments.reproduce.job import BEAM, LENGTH_PENALTY
+    from rela.training.journal import read_log
+
+    torch.set_num_threads(1)
+    translator, texts = Translator.load(run), store()
+    source, target = ((texts / f"dev.{side}.txt").read_text("utf-8").split("\n")[:-1] for side in ("source", "target"))
+    found = [one.text for one in translator.translate(source, beam=BEAM, length_penalty=LENGTH_PENALTY)]
+    scores = evaluate(found, [target], Recipe(language="de"))
+    log = read_log(run)
+    result = {
+        "way": name,
+        "changes": WAYS[name],
+        "parameters": translator.model.num_parameters(),
+        "loss": min(entry["loss"] for entry in log if entry["event"] == "validation"),
+        "bleu": scores.by_metric["bleu"].to_json(),
+    }
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{folder_of(name)}.json"
+    path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Train and measure all that was asked for."""
+    names = sys.argv[1:] or list(WAYS)
+    unknown = [name for name in names if name not in WAYS]
+    if unknown:
+        sys.exit(f"{unknown[0]}: expected one of {', '.join(WAYS)}")
+    for name in names:
+        measure(name, train(name))
+
+
+if __name__ == "__main__":
+    main()
