@@ -10,7 +10,7 @@ from tests.model.small import random_model, small_config
 
 from rela.alignment.pairs import EncodedPair, PairBatch, Side
 from rela.alignment.weights import visit_cross_weights
-from rela.attention.multihead import MultiheadAttention
+from rela.attention.heads import Heads
 from rela.model.transformer import Transformer
 
 
@@ -104,7 +104,7 @@ def test_leaves_no_trace():
     assert all(module.training for module in model.modules())
     with pytest.raises(IndexError):
         visited(model, [pair([99], [5])])  # no such piece
-    seen: list[MultiheadAttention] = []
+    seen: list[Heads] = []
     handle = model.attentions()["cross"][0].register_observer(lambda module, _: seen.append(module))
     model(torch.tensor([[5, 2]]), torch.tensor([[1]]))
     handle.remove()

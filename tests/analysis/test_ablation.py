@@ -16,7 +16,8 @@ from torch import Tensor
 
 from rela.alignment.pairs import PairBatch
 from rela.analysis.ablation import AblatedBatch, Ablation, AblationResult, Head, check_head, silenced
-from rela.attention.multihead import MultiheadAttention, Observation
+from rela.attention.heads import Heads, Observation
+from rela.attention.multihead import MultiheadAttention
 from rela.attention.spec import KINDS, Kind
 from rela.model.transformer import Transformer
 
@@ -163,7 +164,7 @@ def naive_losses(model: Transformer, batch: PairBatch, head: Head | None) -> Ten
 def naive_null(model: Transformer, batch: PairBatch, kind: Kind, layer: int) -> Tensor:
     seen: list[Tensor] = []
 
-    def look(_: MultiheadAttention, observation: Observation) -> None:
+    def look(_: Heads, observation: Observation) -> None:
         seen.append((observation.weights == 0).all(-1))
 
     handle = model.attentions()[kind][layer].register_observer(look)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from rela import MultiheadAttention, SparsityPenalty
 from rela.attention.functional import sparsity_rate
-from rela.attention.multihead import Observation
+from rela.attention.heads import Heads, Observation
 from rela.attention.spec import AttentionSpec, resolve
 
 
@@ -23,7 +23,7 @@ def _x(batch: int = 4, length: int = 6) -> Tensor:
 def _watch(module: MultiheadAttention) -> list[Tensor]:
     seen: list[Tensor] = []
 
-    def look(_: MultiheadAttention, observation: Observation) -> None:
+    def look(_: Heads, observation: Observation) -> None:
         assert observation.scores is not None
         seen.append(observation.scores)
 

@@ -11,7 +11,7 @@ from rela.alignment import naive
 from rela.alignment.choice import Choice
 from rela.alignment.pairs import EncodedPair, PairBatch, Side, decoded_side, encode_side
 from rela.alignment.weights import visit_cross_weights
-from rela.attention.multihead import MultiheadAttention, Observation
+from rela.attention.heads import Heads, Observation
 from rela.decoding import translator as translator_module
 from rela.decoding.search import Hypothesis, SearchOptions, _Search  # pyright: ignore[reportPrivateUsage]
 from rela.decoding.translator import Translator
@@ -50,7 +50,7 @@ def search_and_watch(model: Transformer, source: list[int], layer: int) -> tuple
     seen: list[torch.Tensor] = []
     rows: Rows = {}
 
-    def look(_: MultiheadAttention, observation: Observation) -> None:
+    def look(_: Heads, observation: Observation) -> None:
         seen.append(observation.weights)  # [1, H, beam, S]: the beams are queries of one sentence
 
     handle = model.attentions()["cross"][layer].register_observer(look)

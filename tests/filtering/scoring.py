@@ -8,7 +8,7 @@ from tests.model.folders import WORDS, make_folder
 
 from rela.alignment.pairs import PairBatch, encode_pairs
 from rela.analysis.losses import piece_losses
-from rela.attention.multihead import MultiheadAttention, Observation
+from rela.attention.heads import Heads, Observation
 from rela.filtering.scorer import Scorer
 from rela.model.transformer import evaluating
 
@@ -39,7 +39,7 @@ def scores_by_definition(scorer: Scorer, pair: Pair) -> dict[str, float]:
     batch = PairBatch([encoded])
     seen: list[torch.Tensor] = []
 
-    def watch(_: MultiheadAttention, observation: Observation) -> None:
+    def watch(_: Heads, observation: Observation) -> None:
         seen.append(observation.weights[0])
 
     handles = [module.register_observer(watch) for module in scorer.model.attentions()["cross"]]

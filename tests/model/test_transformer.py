@@ -76,7 +76,7 @@ class TestDefinition:
             source, target = ids_for(model.config)
             zeros: dict[str, int] = dict.fromkeys(KINDS, 0)
 
-            def look(_: MultiheadAttention, seen: Any, name: str, zeros: dict[str, int] = zeros) -> None:
+            def look(_: Any, seen: Any, name: str, zeros: dict[str, int] = zeros) -> None:
                 weights = seen.weights[0, :, -1]  # the last query of an unpadded row sees all keys
                 zeros[name] += int((weights[..., : 4 if name == "decoder" else 5] == 0).sum())
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rela.alignment.pairs import PairBatch
-from rela.attention.multihead import MultiheadAttention, Observation
+from rela.attention.heads import Heads, Observation, Observer
 from rela.model.transformer import Transformer, evaluating
 
 Visit = Callable[[int, Tensor], None]
@@ -29,8 +29,8 @@ def visit_cross_weights(model: Transformer, batch: PairBatch, layers: Collection
         return
     last = max(layers)
 
-    def watch(layer: int) -> Callable[[MultiheadAttention, Observation], None]:
-        def look(_: MultiheadAttention, observation: Observation) -> None:
+    def watch(layer: int) -> Observer:
+        def look(_: Heads, observation: Observation) -> None:
             visit(layer, observation.weights)
             if layer == last:
                 raise _SeenAll

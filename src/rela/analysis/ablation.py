@@ -18,7 +18,8 @@ from torch import Tensor
 
 from rela.alignment.pairs import PairBatch
 from rela.analysis.losses import piece_losses
-from rela.attention.multihead import MultiheadAttention, Observation
+from rela.attention.heads import Heads, Observation
+from rela.attention.multihead import MultiheadAttention
 from rela.attention.spec import KINDS, Kind
 from rela.model.transformer import Transformer, evaluating
 
@@ -139,7 +140,7 @@ class AblatedBatch:
 def _recorder(found: list[Tensor], layers: int) -> Any:
     """An observer that takes down the null rows of the first pass: later ones are of a changed model."""
 
-    def look(_: MultiheadAttention, observation: Observation) -> None:
+    def look(_: Heads, observation: Observation) -> None:
         if len(found) < layers:
             found.append((observation.weights == 0).all(-1))
 

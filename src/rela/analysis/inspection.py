@@ -15,7 +15,7 @@ from torch import Tensor
 from rela.alignment.merging import Weights, merge_pieces
 from rela.alignment.pairs import EncodedPair, PairBatch, by_length, encode_pairs, windows
 from rela.analysis.ablation import AblatedBatch, Head, check_head
-from rela.attention.multihead import MultiheadAttention, Observation
+from rela.attention.heads import Observation
 from rela.attention.spec import KINDS, Kind
 from rela.decoding.translator import Translator
 from rela.model.directory import load_model
@@ -253,7 +253,7 @@ def _ablation(head: Head, change: NDArray[np.float32], weights: dict[Kind, Weigh
 def _collector(found: list[Tensor], layers: int) -> Any:
     """An observer that keeps the weights of the first pass, before any head is silenced."""
 
-    def look(_: MultiheadAttention, observation: Observation) -> None:
+    def look(_: object, observation: Observation) -> None:
         if len(found) < layers:
             found.append(observation.weights)
 

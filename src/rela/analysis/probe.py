@@ -14,7 +14,7 @@ from rela.analysis.frame import BatchUnits, Frame
 from rela.analysis.native import native_library, native_sums
 from rela.analysis.statistics import TAUS
 from rela.analysis.sums import Sums, plain_sums
-from rela.attention.multihead import MultiheadAttention, Observation
+from rela.attention.heads import Heads, Observation, Observer
 from rela.attention.spec import KINDS, Kind
 from rela.model.transformer import Transformer, evaluating
 
@@ -68,8 +68,8 @@ class Probe:
         self._frames = {kind: Frame(kind, batch, units) for kind in self._meters}
         return self._model(batch.source, batch.target_in)
 
-    def _observer(self, kind: Kind, layer: int) -> Callable[[MultiheadAttention, Observation], None]:
-        def observe(_: MultiheadAttention, observation: Observation) -> None:
+    def _observer(self, kind: Kind, layer: int) -> Observer:
+        def observe(_: Heads, observation: Observation) -> None:
             weights, frame = observation.weights.float(), self._frames[kind]
             seen = Seen(kind, layer, weights, frame, sums_of(weights, frame, self._taus[kind]))
             for meter in self._meters[kind]:

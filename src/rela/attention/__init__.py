@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from rela.attention import naive as naive
     from rela.attention.conversion import Conversion as Conversion
     from rela.attention.conversion import convert as convert
+    from rela.attention.heads import Observation as Observation
     from rela.attention.key_values import KeyValues as KeyValues
     from rela.attention.multihead import MultiheadAttention as MultiheadAttention
-    from rela.attention.multihead import Observation as Observation
     from rela.attention.norms import GatedRMSNorm as GatedRMSNorm
     from rela.attention.norms import LayerNorm as LayerNorm
     from rela.attention.norms import RMSNorm as RMSNorm
@@ -31,7 +31,7 @@ else:
             "convert": "rela.attention.conversion",
             "KeyValues": "rela.attention.key_values",
             "MultiheadAttention": "rela.attention.multihead",
-            "Observation": "rela.attention.multihead",
+            "Observation": "rela.attention.heads",
             "GatedRMSNorm": "rela.attention.norms",
             "LayerNorm": "rela.attention.norms",
             "RMSNorm": "rela.attention.norms",

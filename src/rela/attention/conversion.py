@@ -113,6 +113,16 @@ def convert(
     return module
 
 
+def kind_by_name(name: str) -> Kind | None:
+    """What the names on the way to an attention tell; None if they do not."""
+    for part in reversed(name.lower().split(".")):  # the nearest name that tells decides
+        if any(cross in part for cross in _CROSS_NAMES):
+            return "cross"
+        if ("decoder" in part) != ("encoder" in part):
+            return "decoder" if "decoder" in part else "encoder"
+    return None
+
+
 @dataclass(frozen=True)
 class _Place:
     """Where an attention hangs."""
@@ -128,12 +138,7 @@ class _Place:
             return "encoder"
         if isinstance(self.parent, nn.TransformerDecoderLayer):
             return "cross" if self.attribute == "multihead_attn" else "decoder"
-        for part in reversed(self.name.lower().split(".")):  # the nearest name that tells decides
-            if any(cross in part for cross in _CROSS_NAMES):
-                return "cross"
-            if ("decoder" in part) != ("encoder" in part):
-                return "decoder" if "decoder" in part else "encoder"
-        return None
+        return kind_by_name(self.name)
 
 
 def _places(module: nn.Module) -> list[_Place]:

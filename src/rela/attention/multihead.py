@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
-from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
+from torch import Tensor
 
 from rela._warn import warn
 from rela.attention import nested
@@ -23,44 +19,17 @@ from rela.attention.checks import (
     check_tensors,
     check_unbatched_padding,
 )
-from rela.attention.functional import Attended, attend, concat_heads
+from rela.attention.heads import Heads
 from rela.attention.key_values import KeyValues
-from rela.attention.maps import ALPHA_MIN, alpha_from_logit
 from rela.attention.masks import Causal, Mask, module_mask
-from rela.attention.norms import GatedRMSNorm, RMSNorm, build_norm
 from rela.attention.precision import projected_dtype
-from rela.attention.projections import Projections, has_hooks
+from rela.attention.projections import Projections
 from rela.attention.spec import AttentionSpec, resolve
 
-_OWN: Final = ("norm.", "threshold", "alpha_logit")
 _SAVED_OWN: Final = "rela_own_parameters"  # in a state dict's metadata: what it had of them when it was saved
-_IN_PLACE_NORMS: Final = (RMSNorm, GatedRMSNorm)
-_ALPHA_START: Final = 1.5
-_ALPHA_LOGIT_START: Final = math.log((_ALPHA_START - ALPHA_MIN) / (2.0 - _ALPHA_START))
 
 
-class Observation(NamedTuple):
-    """What an observer sees of one forward pass: all ``[B, H, Tq, Tk]``, ``allowed`` merely broadcasts to it.
-
-    Observers that do not ask for the scores may find none.
-    """
-
-    scores: Tensor | None
-    weights: Tensor
-    allowed: Tensor | None
-
-
-Observer = Callable[["MultiheadAttention", Observation], None]
-
-
-class _Watcher(NamedTuple):
-    """An observer, and whether it wants the scores."""
-
-    observer: Observer
-    scores: bool
-
-
-class MultiheadAttention(Projections):
+class MultiheadAttention(Heads, Projections):
     """``torch.nn.MultiheadAttention`` with a choice of attention: arguments, returns and state-dict names are torch's.
 
     New are ``attention`` (a preset's name, ``map+norm``, or an :class:`AttentionSpec`), the parameters that it brings
@@ -74,9 +43,6 @@ class MultiheadAttention(Projections):
     >>> attention = rela.MultiheadAttention(512, 8, attention="rela-g", batch_first=True)
     >>> output, weights = attention(x, x, x)
     """
-
-    threshold: nn.Parameter | None
-    alpha_logit: nn.Parameter | None
 
     # nn.TransformerEncoderLayer asks this before it takes its fused softmax path, which would never call us.
     _qkv_same_embed_dim: bool = False
@@ -112,43 +78,13 @@ class MultiheadAttention(Projections):
             dtype=dtype,
         )
         self.dropout = dropout
-        self._observers: OrderedDict[int, _Watcher] = OrderedDict()  # handles hold it weakly: not a plain dict
-        self.norm = build_norm(self.attention, embed_dim, self.head_dim, device=device, dtype=dtype)
-
-        def by_head() -> nn.Parameter:
-            return nn.Parameter(torch.empty(num_heads, device=device, dtype=dtype))
-
-        self.threshold = by_head() if self.attention.learn_threshold else None
-        self.alpha_logit = by_head() if self.attention.map == "entmax" else None
-        self._reset_by_head()
+        self._make_own_parameters(num_heads, self.head_dim, device, dtype)
 
     def reset_parameters(self) -> None:
         """Start anew: the projections as torch's module does, then what the attention brings."""
         self.out_proj.reset_parameters()
         self._reset_torch_parameters()
         self.reset_own_parameters()
-
-    def reset_own_parameters(self, device: torch.device | None = None) -> None:
-        """Start the parameters that torch's module does not have anew, on ``device`` if they are to move."""
-        if self.norm is not None:
-            if device is not None:
-                self.norm.to_empty(device=device)
-            self.norm.reset_parameters()
-        for name in ("threshold", "alpha_logit"):
-            parameter = getattr(self, name)
-            if parameter is not None and device is not None:
-                setattr(self, name, nn.Parameter(torch.empty_like(parameter, device=device)))
-        self._reset_by_head()
-
-    def _reset_by_head(self) -> None:
-        if self.threshold is not None:
-            nn.init.constant_(self.threshold, self.attention.threshold)
-        if self.alpha_logit is not None:
-            nn.init.constant_(self.alpha_logit, _ALPHA_LOGIT_START)
-
-    def own_parameters(self) -> dict[str, nn.Parameter]:
-        """The parameters that torch's module does not have, by name."""
-        return {name: p for name, p in self.named_parameters() if name.startswith(_OWN)}
 
     def extra_repr(self) -> str:
         return f"{self.embed_dim}, {self.num_heads}, attention={self.attention.name!r}, dropout={self.dropout}"
@@ -260,26 +196,6 @@ class MultiheadAttention(Projections):
         )
         return output, weights, memory
 
-    # ------------------------------------------------------------------ looking in
-
-    def register_observer(self, observer: Observer, *, scores: bool = True) -> RemovableHandle:
-        """Call ``observer(module, Observation(scores, weights, allowed))`` in every forward pass from now on.
-
-        While there are observers the weights are computed in full. Without ``scores``, kernels that can show the
-        weights may go on working, which is faster. The handle's ``remove()`` ends it.
-        """
-        handle = RemovableHandle(self._observers)
-        self._observers[handle.id] = _Watcher(observer, scores)
-        return handle
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles have no observers: those watch this module, and may hold graphs that cannot be copied."""
-        return {**self.__dict__, "_observers": OrderedDict()}
-
-    def share_observers(self, other: MultiheadAttention) -> None:
-        """Have the same observers as another module; their handles remove from both."""
-        self._observers = other._observers
-
     # ------------------------------------------------------------------ inside
 
     def _attend(
@@ -293,39 +209,9 @@ class MultiheadAttention(Projections):
     ) -> tuple[Tensor, Tensor | None]:
         """From heads, to which ``shifts`` are still to be added, to the projected output of ``dtype``."""
         memory, mask = self._with_extra_keys(memory, mask, query)
-        threshold = self.attention.threshold if self.threshold is None else self.threshold
-        observed = bool(self._observers)
-        attended = attend(
-            query,
-            memory.keys,
-            memory.values,
-            self.attention,
-            mask,
-            dropout_p=self.dropout if self.training else 0.0,
-            threshold=threshold,
-            alpha=_ALPHA_START if self.alpha_logit is None else alpha_from_logit(self.alpha_logit),
-            need_weights=need_weights or observed,
-            need_scores=self._watches_scores(),
-            shifts=shifts,
-        )
-        if observed:
-            self._notify(attended, mask, query, memory)
-        hidden = concat_heads(attended.output)  # [B, Tq, E]
-        if self.norm is not None:
-            in_place = type(self.norm) in _IN_PLACE_NORMS and not torch.is_grad_enabled() and not has_hooks(self.norm)
-            hidden = self.norm(hidden, inplace=True) if in_place else self.norm(hidden)  # nobody else has it
-        output = self._project_out(hidden, dtype)
-        weights = attended.weights if need_weights else None
-        return output, None if weights is None else weights.to(dtype)
-
-    def _notify(self, attended: Attended, mask: Mask, query: Tensor, memory: KeyValues) -> None:
-        assert attended.weights is not None
-        allowed = mask.all_allowed(query.shape[-2], memory.length, query.device)
-        for watcher in tuple(self._observers.values()):
-            watcher.observer(self, Observation(attended.scores, attended.weights, allowed))
-
-    def _watches_scores(self) -> bool:
-        return any(watcher.scores for watcher in self._observers.values())
+        dropout_p = self.dropout if self.training else 0.0
+        hidden, weights = self._attend_heads(query, memory, mask, dropout_p, need_weights, shifts)
+        return self._project_out(hidden, dtype), None if weights is None else weights.to(dtype)
 
     def _mask(
         self, key_padding_mask: Tensor | None, attn_mask: Tensor | None, is_causal: Causal, query: Tensor, num_keys: int

@@ -7,7 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from rela.attention.multihead import MultiheadAttention, Observation
+from rela.attention.heads import Heads, Observation
 from rela.attention.spec import RECTIFIED_MAPS
 
 _TEMPERATURE: Final = 0.5
@@ -32,7 +32,7 @@ class SparsityPenalty:
             raise ValueError(f"target: expected a sparsity rate between 0 and 1, got {target}")
         if not temperature > 0:
             raise ValueError(f"temperature: expected a positive number, got {temperature}")
-        found = [m for m in model.modules() if isinstance(m, MultiheadAttention)]
+        found = [m for m in model.modules() if isinstance(m, Heads)]
         watched = [m for m in found if m.attention.map in RECTIFIED_MAPS]
         if not watched:
             maps = sorted({m.attention.map for m in found}) or "none"
@@ -66,7 +66,7 @@ class SparsityPenalty:
         for handle in self._handles:
             handle.remove()
 
-    def _observe(self, module: MultiheadAttention, seen: Observation) -> None:
+    def _observe(self, module: Heads, seen: Observation) -> None:
         if not module.training or not torch.is_grad_enabled():
             return
         threshold = module.attention.threshold if module.threshold is None else module.threshold[:, None, None]

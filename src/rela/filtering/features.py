@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rela.analysis.losses import piece_losses
-from rela.attention.multihead import MultiheadAttention, Observation
+from rela.attention.heads import Observer
 from rela.filtering.encoding import PaddedBatch
 from rela.model.transformer import Transformer, evaluating
 from rela.text.vocabulary import PAD
@@ -84,7 +84,7 @@ def force_bare(model: Transformer, batch: PaddedBatch) -> Tensor:
         return piece_losses(model, model(source, target_in), target_out)
 
 
-def _observer(watch: CrossWatch, layer: int) -> Callable[[MultiheadAttention, Observation], None]:
+def _observer(watch: CrossWatch, layer: int) -> Observer:
     return lambda _, observation: watch.see(layer, observation.weights)
 
 

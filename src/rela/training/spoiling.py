@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rela.attention.multihead import MultiheadAttention, Observation
+from rela.attention.heads import Heads, Observation
+from rela.attention.multihead import MultiheadAttention
 from rela.text.batches import Batch
 from rela.text.vocabulary import PAD
 from rela.training.config import SpoilingSection
@@ -111,7 +112,7 @@ class NullLoss:
         found, self._found = self._found, []
         return torch.stack(found).mean()
 
-    def _observe(self, module: MultiheadAttention, seen: Observation) -> None:
+    def _observe(self, module: Heads, seen: Observation) -> None:
         if not module.training or self.rows is None:
             return
         assert seen.scores is not None
