@@ -1,5 +1,9 @@
 """Quality: what it learns, what it may never learn, and that it is optimal where it says so."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -130,3 +134,24 @@ def test_constant_features_do_no_harm():
     real, spoiled = made(100, 0, 0), made(100, 2, 1)
     real[:, 1] = spoiled[:, 1] = 0.0
     assert np.isfinite(fit_quality(NAMES, real, spoiled, []).quality(spoiled)).all()
+
+
+def test_the_same_whatever_threads_numpy_has() -> None:
+    """Calibrations are part of what a run is recognised by: they must not depend on the machine's cores."""
+    code = """
+import json, sys
+import numpy as np
+from rela.filtering.pool import one_thread
+from rela.filtering.quality import fit_quality
+rng = np.random.default_rng(1)
+names = [f"loss.{n}" for n in range(30)]
+with one_thread():
+    found = fit_quality(names, rng.normal(size=(4000, 30)), rng.normal(0.4, 1, size=(4000, 30)), ["shuffled"])
+print(json.dumps(found.to_json()))
+"""
+    found: list[str] = []
+    for threads in ("1", "2"):
+        environment = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        found.append(done.stdout)
+    assert found[0] == found[1]

@@ -15,6 +15,7 @@ import typer
 
 from rela._device import checked_device
 from rela._files import ending_of, write_text
+from rela._lock import FolderLock
 from rela.cli._output import check_not_input, write_json
 from rela.cli._pairs_input import MAX_PIECES, is_stream, pair_source, two_keys
 from rela.cli._scoring import check_reading, progress_console, row_progress, score_options, tell_speed
@@ -24,7 +25,6 @@ from rela.cli.filter_corpus import ATTENTION, BUDGET, SEED
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rela.filtering.corpus import ScoredCorpus
     from rela.filtering.splitting import Rule, Split
 
 _THRESHOLD: Final = 0.5
@@ -84,7 +84,11 @@ def run_filter(context: typer.Context, job: FilterJob) -> None:
     with going_on():
         out.mkdir(parents=True, exist_ok=True)
         if job.train:
+            lock = FolderLock(
+                out, f"{out}: another `rela filter --train` is at work here; wait for it, or stop it first"
+            )
             job = replace(job, model=_train(job, out, console))
+            lock.release()
         options = score_options(job)
         with row_progress(console) as progress:
             scored = score_corpus(options, out / "scores", progress)
@@ -98,7 +102,7 @@ def run_filter(context: typer.Context, job: FilterJob) -> None:
         write_text(out / _SUMMARY, json.dumps(summary, ensure_ascii=False, allow_nan=False) + "\n")
         page = write_sieve_page(summary, out / _REPORT)
     tell_speed(console, scored)
-    _tell(console, scored, rule, split, page)
+    _tell(console, rule, split, summary["input"]["share"], page)
     if job.json_to is not None:
         write_json({key: value for key, value in summary.items() if key not in ("examples", "quantiles")}, job.json_to)
 
@@ -249,16 +253,16 @@ def _command(job: FilterJob) -> str:
     return shlex.join([*parts, *(["--header"] if job.header else [])])
 
 
-def _tell(console: Console, scored: ScoredCorpus, rule: Rule, split: Split, page: Path) -> None:
+def _tell(console: Console, rule: Rule, split: Split, share: float | None, page: Path) -> None:
     from rela.filtering.writing import shown
 
-    share = scored.calibration.quality.share
     console.print(
         f"input {split.num_rows:,} = kept {split.num_kept:,} + rejected {split.num_rejected:,} + malformed "
         f"{split.num_malformed:,}"
     )
     limit = "" if split.limit is None else f"; the last one kept has {rule.by} {shown(split.limit)}"
-    console.print(f"by quality, about {share:.0%} of the pairs are good ones{limit}")
+    if share is not None:
+        console.print(f"{share:.0%} of the scored pairs have a quality of 0.5 or more{limit}")
     for kind, paths in split.files.items():
         console.print(f"{kind}: {' '.join(paths)}")
     console.print(f"look at the scores, and choose another threshold: open {page} in a browser")

@@ -134,7 +134,9 @@ def _no_table(path: str) -> str:
     """The same path, unless a Parquet file lies there: its bytes are no rows of text."""
     if not is_stream(path) and Path(path).is_file():
         with Path(path).open("rb") as file:
-            if file.read(len(_TABLE_MARK)) == _TABLE_MARK:
+            first = file.read(len(_TABLE_MARK))
+            file.seek(-min(len(_TABLE_MARK), Path(path).stat().st_size), os.SEEK_END)
+            if first == file.read() == _TABLE_MARK:
                 raise ValueError(f"{path}: expected text, got a Parquet file; say --format parquet")
     return path
 

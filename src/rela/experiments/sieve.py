@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from rela._files import new_folder, write_text
+from rela._warn import warn
 from rela.filtering.remembering import PAIRS, remember_quality
 from rela.model.directory import MODEL_FOLDER, QUALITY_FILE
 from rela.text.prepare import PrepareOptions, prepare
@@ -35,6 +36,7 @@ _MERGES: Final = ((50_000, 4_000), (1_000_000, 8_000))  # up to so many pairs, s
 _MOST_MERGES: Final = 16_000
 _EXTRA: Final = 0.05  # of the time goes to validation and checkpoints
 _FEWEST_TOKENS: Final = 20_000
+_MANY_COPIES: Final = 0.3
 _RECIPE_FILE: Final = "training.json"
 
 Say = Callable[[str], None]
@@ -137,7 +139,7 @@ def _copy_pairs(source: PairSource, corpus: Path, header: bool) -> None:
     """All good pairs; some that are spread over the whole are held out for validation."""
     counted = sum(len(window.pairs) for window in read_windows(source, header=header))
     every = max(round(1 / _DEV_SHARE), counted // _DEV_PAIRS)
-    number = 0
+    number = copies = 0
     with new_folder(corpus) as partial:
         files = {
             (split, side): (partial / f"{split}.{side}").open("w", encoding="utf-8", newline="\n")
@@ -147,6 +149,7 @@ def _copy_pairs(source: PairSource, corpus: Path, header: bool) -> None:
         try:
             for window in read_windows(source, header=header):
                 for pair in window.pairs:
+                    copies += pair[0].strip() == pair[1].strip()
                     split = "dev" if number % every == every - 1 else "train"
                     for side, text in zip(("source", "target"), pair, strict=True):
                         files[split, side].write(text.rstrip("\r") + "\n")
@@ -155,6 +158,11 @@ def _copy_pairs(source: PairSource, corpus: Path, header: bool) -> None:
             for file in files.values():
                 file.close()
         (partial / "count").write_text(f"{number}\n", encoding="utf-8")
+    if copies > _MANY_COPIES * number:
+        warn(
+            f"{copies:,} of {number:,} pairs have the same text on both sides; a scorer that is trained on them takes "
+            "copies for translations"
+        )
 
 
 def plan_training(store: Path, minutes: float, attention: str, seed: int = 1) -> Plan:

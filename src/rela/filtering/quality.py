@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -65,7 +66,7 @@ class QualityModel:
         """``[n, F]`` to ``[n]``: log-odds of being good, if good and spoiled pairs were equally many."""
         z = (features - self.centre) / self.scale
         strange = np.maximum(z[:, _is(self.names, NOT_LEARNED)] - _STRANGE_FROM, 0.0).sum(1)
-        return self.bias - badness_columns(self.names, z) @ self.weights - _STRANGE_COST * strange
+        return self.bias - product(badness_columns(self.names, z), self.weights) - _STRANGE_COST * strange
 
     def quality(self, features: Floats) -> Floats:
         """The probability of being good, if good and spoiled pairs were equally many."""
@@ -136,7 +137,7 @@ def fit_quality(
     for half in (0, 1):
         weights, bias = fit_weights(good[halves[0] != half], bad[halves[1] != half])
         for rows, chosen, found in zip((good, bad), halves, logits, strict=True):
-            found[chosen == half] = bias - rows[chosen == half] @ weights
+            found[chosen == half] = bias - product(rows[chosen == half], weights)
     limit = np.quantile(logits[1], _LOWEST)
     like_bad = float((logits[0] < limit).mean() / max(_LOWEST / 2, float((logits[1] < limit).mean())))
     trust = np.clip(1 - like_bad * np.exp(-np.clip(logits[0], -30, 30)), _LEAST_TRUST, 1.0)
@@ -177,19 +178,19 @@ def fit_weights(good: Floats, bad: Floats, trust: Floats | None = None) -> tuple
     lowest[-1] = -np.inf  # the bias is free
 
     def loss(weights: Floats) -> float:
-        t = columns @ weights
+        t = product(columns, weights)
         return float((each * (np.logaddexp(0, t) - labels * t)).sum() + 0.5 * (penalty * weights**2).sum())
 
     found = np.zeros(columns.shape[1])
     now = loss(found)
     for _ in range(_MOST_STEPS):
-        p = sigmoid(columns @ found)
-        gradient = columns.T @ (each * (p - labels)) + penalty * found
+        p = sigmoid(product(columns, found))
+        gradient = product(columns.T, each * (p - labels)) + penalty * found
         moves = (found > lowest) | (gradient < 0)
         some = columns[:, moves]
-        curvature = (some * (each * p * (1 - p))[:, None]).T @ some + np.diag(penalty[moves])
+        curvature = product((some * (each * p * (1 - p))[:, None]).T, some) + np.diag(penalty[moves])
         step = np.zeros_like(found)
-        step[moves] = -np.linalg.solve(curvature, gradient[moves])
+        step[moves] = -torch.linalg.solve(torch.from_numpy(curvature), torch.from_numpy(gradient[moves])).numpy()
         size = 1.0
         while True:
             new = np.maximum(found + size * step, lowest)
@@ -201,6 +202,11 @@ def fit_weights(good: Floats, bad: Floats, trust: Floats | None = None) -> tuple
         if fell < _CLOSE * abs(now):
             break
     return found[:-1], -float(found[-1])
+
+
+def product(left: Floats, right: Floats) -> Floats:
+    """``left @ right`` by torch, whose threads are ours to choose: numpy's result depends on how many it has."""
+    return (torch.from_numpy(np.ascontiguousarray(left)) @ torch.from_numpy(np.ascontiguousarray(right))).numpy()
 
 
 def sigmoid(x: Floats) -> Floats:

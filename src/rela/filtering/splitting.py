@@ -18,7 +18,7 @@ from rela.filtering.corpus import ScoredCorpus
 from rela.filtering.scores import COLUMNS, SCORES
 from rela.filtering.writing import new_packed, new_table, problems_of, rejected_jsonl, rejected_tsv, shown
 from rela.text.readers import PairSource
-from rela.text.rows import RowWindow, import_parquet, read_header
+from rela.text.rows import WINDOW_BYTES, RowWindow, import_parquet, read_header, table_bytes
 
 LOW_SCORE: Final = "low-score"
 _QUALITY: Final = COLUMNS.index("quality")
@@ -184,7 +184,7 @@ class _Writers:
             if kind == "files":
                 for write, line in zip(rejected[:2], record, strict=True):
                     write((line or b"") + b"\n")
-                rejected[2](f"{window.first + row + 1}\t{reason}\t{shown(quality)}\n".encode())
+                rejected[2](f"{window.line(row)}\t{reason}\t{shown(quality)}\n".encode())
             else:
                 rejected[0]((rejected_tsv if kind == "tsv" else rejected_jsonl)(record, reason, quality))
 
@@ -198,46 +198,72 @@ class _Writers:
         others = [column for column in schema if column.name not in (_REASON, _TABLE_QUALITY)]
         schemas = {"kept": schema, "rejected": pa.schema([*others, *added], schema.metadata)}
         writers = [
-            _RowWriter(stack.enter_context(new_table(Path(self.files[kind][0]), found.empty_table)))
+            RowWriter(stack.enter_context(new_table(Path(self.files[kind][0]), found.empty_table)))
             for kind, found in schemas.items()
         ]
         for writer in writers:
             stack.callback(writer.flush)
 
         def keep(window: RowWindow, row: int) -> None:
-            assert window.table is not None
-            writers[0].add(window.table.slice(row, 1))
+            writers[0].add(window.table, row)
 
         def reject(window: RowWindow, row: int, reason: str, quality: float | None) -> None:
-            assert window.table is not None
-            table = window.table.slice(row, 1)
-            table = table.drop_columns([name for name in (_REASON, _TABLE_QUALITY) if name in table.column_names])
-            table = table.append_column(_REASON, pa.array([reason]))
-            writers[1].add(table.append_column(_TABLE_QUALITY, pa.array([quality], pa.float32())))
+            writers[1].add(window.table, row, (reason, quality))
 
         return keep, reject
 
 
-class _RowWriter:
-    """Single rows of tables, written many at a time."""
+class RowWriter:
+    """Rows of tables, written many at a time. What waits are copies: a slice would keep its whole table in memory."""
 
     def __init__(self, write: Callable[[Any], object]) -> None:
         self._write = write
-        self._rows: list[Any] = []
+        self._table: Any = None
+        self._numbers: list[int] = []
+        self._reasons: list[tuple[str, float | None]] = []
+        self._waiting: list[Any] = []
+        self._size = 0
 
-    def add(self, row: Any) -> None:
-        """One more row."""
-        self._rows.append(row)
-        if len(self._rows) >= 4096:
-            self.flush()
+    def add(self, table: Any, row: int, reason: tuple[str, float | None] | None = None) -> None:
+        """One more row, with a reason if it is rejected."""
+        if table is not self._table:
+            self._take()
+            self._table = table
+        self._numbers.append(row)
+        if reason is not None:
+            self._reasons.append(reason)
 
     def flush(self) -> None:
         """Write what waits."""
+        self._take()
+        self._write_waiting()
+
+    def _take(self) -> None:
+        if not self._numbers:
+            return
+        taken = self._table.take(self._numbers)
+        if self._reasons:
+            taken = _with_reasons(taken, self._reasons)
+        self._waiting.append(taken)
+        self._size += table_bytes(taken)
+        self._numbers, self._reasons = [], []
+        if self._size >= WINDOW_BYTES or sum(table.num_rows for table in self._waiting) >= 4096:
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
         import pyarrow as pa
 
-        if self._rows:
-            self._write(pa.concat_tables(self._rows).combine_chunks())
-            self._rows.clear()
+        if self._waiting:
+            self._write(pa.concat_tables(self._waiting).combine_chunks())
+            self._waiting, self._size = [], 0
+
+
+def _with_reasons(table: Any, reasons: list[tuple[str, float | None]]) -> Any:
+    import pyarrow as pa
+
+    table = table.drop_columns([name for name in (_REASON, _TABLE_QUALITY) if name in table.column_names])
+    table = table.append_column(_REASON, pa.array([reason for reason, _ in reasons]))
+    return table.append_column(_TABLE_QUALITY, pa.array([quality for _, quality in reasons], pa.float32()))
 
 
 def _endings(path: str) -> tuple[str, str]:

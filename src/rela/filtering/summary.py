@@ -42,6 +42,7 @@ def summarise(scored: ScoredCorpus, rule: Rule, split: Split, command: str) -> d
             "files": [Path(path).name for path in options.source.paths],
             "rows": scored.survey.num_rows,
             "good": scored.survey.num_good,
+            "share": share_of_good(values[:, COLUMNS.index("quality")]),
         },
         "model": {"path": str(options.model), "attention": scorer.model.config.attention.label},
         "calibration": {
@@ -71,6 +72,11 @@ def summarise(scored: ScoredCorpus, rule: Rule, split: Split, command: str) -> d
         "quantiles": _quantiles(values[:, COLUMNS.index("quality")]),
         "examples": _examples(scored, scorer),
     }
+
+
+def share_of_good(quality: NDArray[np.float32]) -> float | None:
+    """How many of the scored rows are more likely good than bad; None if there are none."""
+    return float((quality >= 0.5).mean()) if len(quality) else None
 
 
 def _scored(window: Any) -> NDArray[np.float32]:
@@ -117,7 +123,7 @@ def _examples(scored: ScoredCorpus, scorer: Scorer) -> list[dict[str, Any]]:
         for place, pair in enumerate(window.pairs):
             if seen + place in wanted:
                 decile, rank = wanted[seen + place]
-                rows.append((rank, decile, window.first + window.places[place] + 1, pair))
+                rows.append((rank, decile, window.line(window.places[place]), pair))
         seen += len(window.pairs)
     rows.sort()
     with one_thread():

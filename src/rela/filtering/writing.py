@@ -7,7 +7,8 @@ import contextlib
 import gzip
 import json
 import lzma
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
@@ -26,6 +27,9 @@ Table = Any
 TOO_MANY_PIECES: Final = "too-many-pieces"
 PROBLEM_COLUMN: Final = "problem"
 SPANS_COLUMN: Final = "suspicious"
+
+_DECODER: Final = json.JSONDecoder()
+_BLANKS: Final = " \t\n\r"
 
 
 def columns_of(*, spans: bool) -> list[str]:
@@ -69,42 +73,75 @@ def has_inner_tab(record: Record) -> bool:
 
 
 def as_jsonl(window: RowWindow, scores: WindowScores, source: PairSource) -> bytes:
-    """An object a row: what the row has, if it is JSON or of a table, else its texts; then its number (unless the row
-    has a ``line`` of its own), scores and problem. ``raw`` is a line that its texts do not tell whole."""
+    """An object a row: what the row has, if it is JSON or of a table, else its texts; then its line (unless the row
+    has a ``line`` of its own), scores and problem. ``raw`` is a line that its texts do not tell whole; ``raw_base64``
+    is one whose bytes are no text."""
     problems = problems_of(window, scores)
     good = {place: number for number, place in enumerate(window.places)}
     lines: list[str] = []
     for place in range(len(window)):
         found: dict[str, Any] = {}
         number = good.get(place)
-        row = (window.records[place][0] or b"").decode(errors="replace") if source.kind == "jsonl" else ""
+        row: str | None = None  # the text of a JSON object
         if window.table is not None:
             found = _table_object(window.table.slice(place, 1))
-        elif number is not None and source.kind == "jsonl":
-            found = parse_json(row)
+        elif source.kind == "jsonl" and (parsed := _object(window.records[place][0] or b"")) is not None:
+            row, found = parsed
         else:
-            if number is not None:
+            if number is not None and source.kind != "jsonl":
                 found = dict(zip(("source", "target"), window.pairs[number], strict=True))
             if number is None or _has_more(window.records[place]):
-                found["raw"] = _raw_text(window.records[place])
-        added: dict[str, Any] = {} if "line" in found else {"line": window.first + place + 1}
+                found |= _raw(window.records[place])
+        added: dict[str, Any] = {} if "line" in found else {"line": window.line(place)}
         scored = number is not None and bool(scores.kept[number])
         values = scores.values[number] if scored else [None] * len(COLUMNS)
         added |= dict(zip(COLUMNS, map(_shortest, values), strict=True))
         added[PROBLEM_COLUMN] = problems[place]
         if scores.suspicious is not None and number is not None:
             added[SPANS_COLUMN] = marked(window.pairs[number][1], scores.suspicious[number])
-        if number is not None and source.kind == "jsonl" and not added.keys() & found.keys():
-            lines.append(_with_more(row, added))
-        else:
+        if row is None:
             lines.append(json.dumps(found | added, ensure_ascii=False))
+        else:
+            lines.append(_with_more(_without(row, added) if added.keys() & found.keys() else row, added))
     return "".join(f"{line}\n" for line in lines).encode(errors="replace")
 
 
 def _with_more(row: str, added: dict[str, Any]) -> str:
     """An object's own text, not a letter changed, with more keys at its end."""
-    inside = row.strip()[:-1].rstrip()
+    inside = row.strip(_BLANKS)[:-1].rstrip(_BLANKS)
     return f"{inside}{'' if inside == '{' else ', '}{json.dumps(added, ensure_ascii=False)[1:]}"
+
+
+def _object(line: bytes) -> tuple[str, dict[str, Any]] | None:
+    """A line of JSON that is an object, as text and as data; None for any other."""
+    try:
+        text = line.decode()
+        found = parse_json(text)
+    except ValueError:
+        return None
+    return (text, found) if isinstance(found, dict) else None
+
+
+def _without(row: str, names: Container[str]) -> str:
+    """An object's text without the members of these names; all others as they are written."""
+    text = row.strip(_BLANKS)
+    kept: list[str] = []
+    begin = _after_blanks(text, 1)
+    while text[begin] == '"':
+        name, end = _DECODER.raw_decode(text, begin)
+        value = _after_blanks(text, _after_blanks(text, end) + 1)  # after the colon
+        _, end = _DECODER.raw_decode(text, value)
+        if name not in names:
+            kept.append(text[begin:end])
+        end = _after_blanks(text, end)
+        begin = _after_blanks(text, end + 1) if text[end] == "," else end
+    return f"{{{', '.join(kept)}}}"
+
+
+def _after_blanks(text: str, place: int) -> int:
+    while text[place] in _BLANKS:
+        place += 1
+    return place
 
 
 def as_table(window: RowWindow, scores: WindowScores) -> Table:
@@ -142,11 +179,11 @@ def _text_table(window: RowWindow) -> Table:
     good = {place: number for number, place in enumerate(window.places)}
     pairs = [window.pairs[good[place]] if place in good else None for place in range(len(window))]
     raw = [
-        None if place in good and not _has_more(record) else _raw_text(record)
-        for place, record in enumerate(window.records)
+        {} if place in good and not _has_more(record) else _raw(record) for place, record in enumerate(window.records)
     ]
     sides = [pa.array([None if pair is None else pair[side] for pair in pairs], pa.string()) for side in (0, 1)]
-    return pa.table({"source": sides[0], "target": sides[1], "raw": pa.array(raw, pa.string())})
+    lines = {name: pa.array([found.get(name) for found in raw], pa.string()) for name in ("raw", "raw_base64")}
+    return pa.table({"source": sides[0], "target": sides[1], **lines})
 
 
 def ranges(words: Sequence[int]) -> str:
@@ -182,14 +219,20 @@ def _table_object(row: Table) -> dict[str, Any]:
     import pyarrow as pa
 
     found: dict[str, Any] = {}
-    for name in row.column_names:
-        column = row.column(name)
+    for column, written in zip(row.columns, row.column_names, strict=True):
+        name = next(one for one in _names_like(written) if one not in found)
         try:
             (found[name],) = column.to_pylist()
         except UnicodeDecodeError:
             (value,) = column.cast(pa.large_binary()).to_pylist()
             found[name] = value.decode(errors="replace")
     return json.loads(json.dumps(found, default=_plain), parse_constant=lambda _: None)
+
+
+def _names_like(name: str) -> Iterator[str]:
+    """For columns of one name: x, x_2, x_3 and so on."""
+    yield name
+    yield from (f"{name}_{number}" for number in count(2))
 
 
 def _plain(value: object) -> str:
@@ -201,8 +244,13 @@ def _has_more(record: Record) -> bool:
     return len(record) == 1 and (record[0] or b"").count(b"\t") != 1
 
 
-def _raw_text(record: Record) -> str:
-    return "\t".join((line or b"").decode(errors="replace") for line in record)
+def _raw(record: Record) -> dict[str, str]:
+    """A row's own line, by ``raw``; or by ``raw_base64``, if its bytes are no text."""
+    line = b"\t".join(part or b"" for part in record)
+    try:
+        return {"raw": line.decode()}
+    except UnicodeDecodeError:
+        return {"raw_base64": base64.b64encode(line).decode()}
 
 
 def _shortest(value: Any) -> float | None:

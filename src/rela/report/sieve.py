@@ -4,7 +4,7 @@ One HTML file, which needs no network. It is made from a ``summary.json`` of the
 
     schema       "rela-filter/1"
     version      of rela, such as "0.5.0"
-    input        {"files": ["crawl.tsv"], "rows": 10000, "good": 9950}
+    input        {"files": ["crawl.tsv"], "rows": 10000, "good": 9950, "share": 0.7}; the share with quality >= 0.5
     model        {"path": "runs/x/model", "attention": "rela-g"}
     calibration  {"pairs": 2000, "share": 0.71, "noises": ["shuffled"], "matching_heads": [[2, 0]]}, layers from 1
     rule         {"by": "quality", "threshold": 0.5}, or "keep": 0.8, or "top": 1000

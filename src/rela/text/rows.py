@@ -47,6 +47,7 @@ class RowWindow:
         records: the rows' own bytes, without line ends; of a table none.
         table: the rows of a table, with all its columns.
         number: that of the window, from 0.
+        skipped: lines before the first row of all, such as a header.
     """
 
     first: int
@@ -56,6 +57,11 @@ class RowWindow:
     records: list[Record] = field(default_factory=list[Record])
     table: pa.Table | None = None
     number: int = 0
+    skipped: int = 0
+
+    def line(self, place: int) -> int:
+        """The line of the file, from 1, that a row stands in; of a table its row."""
+        return self.first + self.skipped + place + 1
 
     def __len__(self) -> int:
         return len(self.places) + len(self.problems)
@@ -86,7 +92,7 @@ def read_windows(
             next(records, None)
         first = 0
         for number, chunk in enumerate(_chunks(records, size)):
-            window = RowWindow(first, records=chunk, number=number)
+            window = RowWindow(first, records=chunk, number=number, skipped=int(header))
             for place, record in enumerate(chunk):
                 if any(len(line or b"") >= MAX_LINE_BYTES for line in record):
                     window.problems[place] = "too-long"
@@ -154,10 +160,19 @@ def _table_windows(source: PairSource, max_chars: int, size: int, stream: IO[byt
                 f"{source.path}: expected the columns {' and '.join(source.keys)}, got {known}; name those of your "
                 "table with --keys"
             )
+        for key in source.keys:
+            if (count := file.schema_arrow.names.count(key.split(".")[0])) > 1:
+                raise ValueError(f"{source.path}: expected one column {key}, got {count}; rename or drop the others")
         first = 0
-        for number, table in enumerate(_table_chunks(pyarrow, file, size)):
-            yield _table_window(source, table, first, number, max_chars)
-            first += table.num_rows
+        try:
+            for number, table in enumerate(_table_chunks(pyarrow, file, size)):
+                yield _table_window(source, table, first, number, max_chars)
+                first += table.num_rows
+        except pyarrow.ArrowNotImplementedError as error:
+            raise ValueError(
+                f"{source.path}: expected columns that pyarrow can read, got some that it cannot ({error}); write the "
+                "table without them"
+            ) from None
 
 
 def _opened_table(parquet: Any, path: str, stream: IO[bytes] | None) -> Any:
@@ -175,7 +190,7 @@ def _table_chunks(pyarrow: Any, file: Any, size: int) -> Iterator[Any]:
     waiting = file.schema_arrow.empty_table()
     for batch in file.iter_batches(batch_size=at_once):
         waiting = pyarrow.concat_tables([waiting, pyarrow.Table.from_batches([batch])])
-        while waiting.num_rows >= size or waiting.nbytes >= WINDOW_BYTES:
+        while waiting.num_rows and (waiting.num_rows >= size or table_bytes(waiting) >= WINDOW_BYTES):
             taken = _first_rows(waiting, size)
             yield waiting.slice(0, taken)
             waiting = waiting.slice(taken)
@@ -185,9 +200,15 @@ def _table_chunks(pyarrow: Any, file: Any, size: int) -> Iterator[Any]:
 
 def _first_rows(table: Any, size: int) -> int:
     rows = min(size, table.num_rows)
-    while rows > 1 and table.slice(0, rows).nbytes >= WINDOW_BYTES:
+    while rows > 1 and table_bytes(table.slice(0, rows)) >= WINDOW_BYTES:
         rows //= 2
     return rows
+
+
+def table_bytes(table: Any) -> int:
+    """What the rows of a table have. A dictionary of values, which all rows of a group share, is not theirs."""
+    chunks = (chunk for column in table.columns for chunk in column.chunks)
+    return sum((chunk.indices if hasattr(chunk, "indices") else chunk).nbytes for chunk in chunks)
 
 
 def _table_window(source: PairSource, table: Any, first: int, number: int, max_chars: int) -> RowWindow:

@@ -61,11 +61,11 @@ function renderResult() {
 function renderCalibration() {
   const { pairs, share, noises = [], matching_heads: heads = [] } = DATA.calibration ?? {};
   const { meaning } = DATA.scores.quality ?? {};
+  const among = isNumber(share) ? `, ${percent(share)} of which have a quality of 0.5 or more` : "";
   const headName = ([layer, head]) => `layer ${layer} head ${head}`;
   const lines = [
     meaning && `Quality: ${meaning}.`,
-    isNumber(pairs) && `Learned from ${plural(pairs, "pair")}.`,
-    isNumber(share) && `Estimated share of good pairs: ${percent(share)}.`,
+    isNumber(pairs) && `Learned from ${plural(pairs, "pair")}${among}.`,
     noises.length > 0 && `Ways to spoil a pair: ${noises.join(", ")}.`,
     heads.length > 0 && `Heads that tell whether a pair matches: ${heads.map(headName).join(", ")}.`,
   ];
