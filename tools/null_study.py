@@ -21,6 +21,7 @@ RESULTS: Final = ROOT / "docs" / "results" / "null"
 MIXED: Final = ("spoiling.share=0.3", "spoiling.kinds=[shuffle]", "spoiling.learned=true")
 """From some way into the training on, as if 30% of the corpus were pairs that do not belong together."""
 RECIPE: Final = ("spoiling.share=0.25", "spoiling.null_loss=1")
+STRONG: Final = ("spoiling.share=0.4", "spoiling.null_loss=4")
 """What `rela filter --train` does."""
 EUROPARL: Final = ("store=runs/europarl-store",)
 GRAMMAR: Final = ("store=runs/grammar-store", "budget.tokens=2000000")
@@ -38,7 +39,7 @@ WAYS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "mixed-sparsity": (*MIXED, "sparsity.target=0.9"),
     "recipe": RECIPE,
-    "recipe-strong": ("spoiling.share=0.4", "spoiling.null_loss=4"),
+    "recipe-strong": STRONG,
     **{
         f"{corpus}-{name}": (*settings, *way)
         for corpus, settings in (("grammar", GRAMMAR), ("europarl", EUROPARL))

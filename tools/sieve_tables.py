@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import null_study
+import recipe_study
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "docs" / "results"
@@ -76,6 +77,31 @@ def draw_null(folder: Path) -> None:
     with drawing(), tempfile.TemporaryDirectory() as drawn:
         save(draw_over_time(_null_runs()), Path(drawn), "null")
         shutil.copyfile(Path(drawn, "null.svg"), folder / "null-attention.svg")
+
+
+def recipes() -> str:
+    """Markdown: scorers trained on a noisy crawl, with one recipe or another."""
+    names = [name for name in recipe_study.WAYS if (recipe_study.RESULTS / f"{name}.json").exists()]
+    found = {name: _load(recipe_study.RESULTS / f"{name}.json") for name in names}
+    if len(found) < 2:
+        return NOT_YET
+    columns = [(name, score) for score in recipe_study.SCORES for name in names]
+    heads = " | ".join(f"{score.replace('_', ' ')}, {name}" for name, score in columns)
+    kept = " | ".join(f"kept, {name}" for name in names)
+    lines = [f"| noise | {heads} | {kept} |", f"|---|{'--:|' * (len(columns) + len(names))}"]
+    for kind in found[names[0]]["auc"]:
+        cells = [f"{found[name]['auc'][kind][score]:.3f}" for name, score in columns]
+        cells += [f"{found[name]['kept'][kind]:.0%}" for name in names]
+        lines.append(f"| {kind.replace('-', ' ')} | {' | '.join(cells)} |")
+    good = " | ".join(f"{found[name]['kept']['good']:.0%}" for name in names)
+    lines.append(f"| good pairs |{' |' * len(columns)} {good} |")
+    settings = [
+        f"{name}: share {way.get('share', 0)}, null loss {way.get('null_loss', 0)}"
+        for name, way in ((name, found[name]["spoiling"]) for name in names)
+    ]
+    tokens = found[names[0]]["tokens"]
+    text = f"Kept: pairs with a quality of 0.5 or more. {'; '.join(settings)}; {tokens:,} target tokens each."
+    return "\n".join([*lines, "", text])
 
 
 def cleaning() -> str:
@@ -154,6 +180,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         for which in ("auc", "precision")
     },
     "null attention": ("docs/results.md", null_ends),
+    "recipes": ("docs/results.md", recipes),
     "cleaning": ("docs/results.md", cleaning),
     "cleaning kinds": ("docs/results.md", cleaning_kinds),
     "benchmark ten billion": ("docs/scaling.md", scaling),

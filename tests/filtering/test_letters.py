@@ -66,5 +66,7 @@ def test_the_price_of_strangeness_is_fixed():
     corpus[:20, 1] += 8
     found = fit_quality(names, corpus, noise, [])
     plain, strange = found.logits(np.array([[0.0, 0.0], [0.0, 4.5]])).tolist()
-    assert plain - strange == pytest.approx(5.0 * ((4.5 - found.centre[1]) / found.scale[1] - 2.0))
+    assert plain - strange == pytest.approx(2.0 * ((4.5 - found.centre[1]) / found.scale[1] - 2.0))
     assert found.quality(corpus[:20]).max() < 0.5
+    corpus[:80, 1] = 8.0  # a fifth of the corpus
+    assert fit_quality(names, corpus, noise, []).scale[1] < 1.5 * found.scale[1]  # they do not make themselves usual

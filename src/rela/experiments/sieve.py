@@ -27,7 +27,7 @@ from rela.training.world import World
 FEWEST_PAIRS: Final = 500
 """Of fewer pairs a model learns nothing that would tell good ones from bad ones."""
 
-SPOILING: Final[Mapping[str, Any]] = {"share": 0.25, "null_loss": 1.0, "begin": 0.4}
+SPOILING: Final[Mapping[str, Any]] = {"share": 0.4, "null_loss": 4.0, "begin": 0.4}
 """How pairs are spoiled during the training of a scorer. tools/recipe_study.py compares it with others."""
 
 _DEV_PAIRS: Final = 1000

@@ -41,7 +41,7 @@ NOT_LEARNED: Final = frozenset({"strange"})
 """Features by the first part of their names; of all others, high is bad."""
 
 _STRANGE_FROM: Final = 2.0
-_STRANGE_COST: Final = 5.0
+_STRANGE_COST: Final = 2.0
 """Each deviation by which a text is stranger than so many costs so much, in log-odds."""
 
 
@@ -49,8 +49,9 @@ _STRANGE_COST: Final = 5.0
 class QualityModel:
     """From features to the probability of being a good pair.
 
-    Features are standardised by the median and the spread of the corpus, bent at a few knots, weighed by numbers that
-    are never negative, and summed: how bad a pair is. ``share`` of the corpus have a half or more.
+    Features are standardised by the median and the spread of the corpus (strangeness by the spread of its lower half),
+    bent at a few knots, weighed by numbers that are never negative, and summed: how bad a pair is. ``share`` of the
+    corpus have a half or more.
     """
 
     names: tuple[str, ...]
@@ -128,8 +129,9 @@ def fit_quality(
     """
     centre = np.median(real, axis=0)
     low, high = np.percentile(real, [10, 90], axis=0)
-    scale = np.maximum((high - low) / 2.56, 1e-3 + 1e-2 * np.abs(centre))
     names = tuple(names)
+    spread = np.where(_is(names, NOT_LEARNED), 2 * (centre - low), high - low)  # strange texts make the upper half wide
+    scale = np.maximum(spread / 2.56, 1e-3 + 1e-2 * np.abs(centre))
     good, bad = (badness_columns(names, (rows - centre) / scale) for rows in (real, spoiled))
     halves = [np.random.default_rng((seed, side)).integers(2, size=len(rows)) for side, rows in enumerate((good, bad))]
 

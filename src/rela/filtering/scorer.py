@@ -42,6 +42,8 @@ FEWEST_PAIRS: Final = 50
 """A calibration from fewer pairs would learn them by heart."""
 
 _MATCHES: Final = 0.6  # of the area under the curve: a head below this does not tell a match
+_SPOILED: Final = 4
+"""Spoiled pairs that quality is learned from, for each pair of the corpus."""
 _WORD_LOSS: Final = 99.0  # percentile of the words of pairs as they are
 _SURFACE: Final = ("length_ratio", "copied", "numbers", "strange.source", "strange.target")
 _DIGITS: Final = re.compile(r"\d+")
@@ -298,9 +300,9 @@ class Scorer:
     def spoiled_features(
         self, material: Material, noises: Sequence[str], seed: int, letters: tuple[Letters, Letters] | None = None
     ) -> dict[str, Floats]:
-        """Features ``[m, F]`` of spoiled pairs, by noise: of each about as many, in all two for each pair."""
+        """Features ``[m, F]`` of spoiled pairs, by noise: of each about as many, in all four for each pair."""
         chosen = np.random.default_rng(seed).permutation(len(material.pairs))
-        share = max(1, 2 * len(chosen) // len(noises))
+        share = max(1, _SPOILED * len(chosen) // len(noises))
         found: dict[str, Floats] = {}
         for number, noise in enumerate(noises):
             made = {noisy.place: (noisy.source, noisy.target) for noisy in make_noise(noise, material, seed)}
