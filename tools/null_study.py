@@ -10,6 +10,7 @@ are done. Then spoils dev pairs and writes docs/results/null/NAME.json. Hours on
 
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -70,13 +71,18 @@ def look_into(name: str) -> None:
     subprocess.run([*command, "--threads", "1", "--json", str(RESULTS / f"{name}.json")], cwd=ROOT, check=True)
 
 
+def asked_for(ways: Collection[str]) -> list[str]:
+    """The names in the command, or all."""
+    names = sys.argv[1:] or list(ways)
+    unknown = [name for name in names if name not in ways]
+    if unknown:
+        sys.exit(f"{unknown[0]}: expected one of {', '.join(ways)}")
+    return names
+
+
 def main() -> None:
     """Train and look into all that was asked for."""
-    names = sys.argv[1:] or list(WAYS)
-    unknown = [name for name in names if name not in WAYS]
-    if unknown:
-        sys.exit(f"{unknown[0]}: expected one of {', '.join(WAYS)}")
-    for name in names:
+    for name in asked_for(WAYS):
         train(name)
         look_into(name)
 

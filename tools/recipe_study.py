@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from null_study import asked_for
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 RUNS: Final = ROOT / "runs" / "recipes"
 RESULTS: Final = ROOT / "docs" / "results" / "recipes"
@@ -87,10 +89,7 @@ def measure(name: str, model: Path, crawl: Path) -> None:
 
 def main() -> None:
     """Train and measure all that was asked for."""
-    names = sys.argv[1:] or list(WAYS)
-    unknown = [name for name in names if name not in WAYS]
-    if unknown:
-        sys.exit(f"{unknown[0]}: expected one of {', '.join(WAYS)}")
+    names = asked_for(WAYS)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     crawl = make_crawl()
     for name in names:

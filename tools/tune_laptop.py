@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from null_study import asked_for
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 RUNS: Final = ROOT / "runs" / "tuning"
 RESULTS: Final = ROOT / "docs" / "results" / "tuning"
@@ -108,10 +110,7 @@ def measure(name: str, run: Path) -> None:
 
 def main() -> None:
     """Train and measure all that was asked for."""
-    names = sys.argv[1:] or list(WAYS)
-    unknown = [name for name in names if name not in WAYS]
-    if unknown:
-        sys.exit(f"{unknown[0]}: expected one of {', '.join(WAYS)}")
+    names = asked_for(WAYS)
     for name in names:
         measure(name, train(name))
 

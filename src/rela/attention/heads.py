@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -131,7 +132,11 @@ class Heads(nn.Module):
         Half precision comes out as float32. ``scale`` is in the place of the attention's, if that has none.
         """
         observed = bool(self._observers)
-        spec = self.attention if scale is None or self.attention.scale is not None else _with_scale(self, scale)
+        spec = (
+            self.attention
+            if scale is None or self.attention.scale is not None
+            else replace(self.attention, scale=scale)
+        )
         attended = attend(
             query,
             memory.keys,
@@ -161,13 +166,3 @@ class Heads(nn.Module):
 
     def _watches_scores(self) -> bool:
         return any(watcher.scores for watcher in self._observers.values())
-
-
-def _with_scale(heads: Heads, scale: float) -> AttentionSpec:
-    """Made once for a module: its scale does not change from call to call."""
-    known: AttentionSpec | None = heads.__dict__.get("_scaled")
-    if known is None or known.scale != scale:
-        from dataclasses import replace
-
-        known = heads.__dict__["_scaled"] = replace(heads.attention, scale=scale)
-    return known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import torch
@@ -111,8 +112,6 @@ def _bare(
     need_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """In a module that was not converted: only what brings no parameters."""
-    from dataclasses import replace
-
     if spec.norm != "none" or spec.learn_threshold or spec.map == "entmax":
         raise ValueError(
             f"{type(module).__name__}: expected the parameters that {spec.name} brings, got none; make them with "
@@ -141,9 +140,9 @@ def _with_bias(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
         return mask if bias is None else bias
     if mask.dtype == torch.bool:
         return bias.masked_fill(~mask, -torch.inf)
-    return bias.masked_fill(mask <= torch.finfo(mask.dtype).min / 2, -torch.inf) + mask.clamp_min(
-        torch.finfo(mask.dtype).min / 2
-    )
+    return (
+        bias + mask
+    )  # what forbids is so low that no bias changes it
 
 
 def _weights_are_collected() -> bool:
