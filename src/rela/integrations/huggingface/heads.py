@@ -140,9 +140,7 @@ def _with_bias(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
         return mask if bias is None else bias
     if mask.dtype == torch.bool:
         return bias.masked_fill(~mask, -torch.inf)
-    return (
-        bias + mask
-    )  # what forbids is so low that no bias changes it
+    return bias + mask  # what forbids is so low that no bias changes it
 
 
 def _weights_are_collected() -> bool:
