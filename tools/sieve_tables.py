@@ -24,6 +24,7 @@ RESULTS: Final = ROOT / "docs" / "results"
 BENCHMARKS: Final = ROOT / "bench" / "results"
 NOT_YET: Final = "Not measured yet."
 CORPORA: Final = ("multi30k", "europarl", "grammar")
+ATTENTIONS: Final = ("rela-g", "softmax", "entmax15")
 CLEANING: Final = {"clean": "clean", "crawl": "with 30% noise", "kept": "what the sieve kept of it"}
 ASKED_RECOVERY: Final = 2 / 3
 MANY_PAIRS: Final = 10_000_000_000
@@ -51,8 +52,9 @@ def noise(corpus: str, which: str) -> str:
     """Markdown: areas under the curve, or precision, on one corpus."""
     from rela.report.noise import noise_table
 
-    path = RESULTS / f"noise-{corpus}.json"
-    return noise_table(_load(path), which) if path.exists() else NOT_YET
+    paths = [RESULTS / f"noise-{corpus}-{attention}.json" for attention in ATTENTIONS]
+    models = [model for path in paths if path.exists() for model in _load(path)["models"]]
+    return noise_table({"models": models}, which) if models else NOT_YET
 
 
 def _null_runs() -> dict[str, Any]:

@@ -20,6 +20,7 @@ import pytest
 from tests.cli.translating import names, same_package
 from tests.filtering.scoring import made_pairs, make_scorer
 
+from rela._lock import FolderLock
 from rela.cli._app import run
 from rela.cli._commands import COMMANDS, GROUPS
 from rela.filtering.scores import COLUMNS
@@ -308,6 +309,16 @@ class TestFilter:
         code, _, err = call("filter", "in.tsv", "--train")
         assert code == 1
         assert "expected at least 500 good pairs to train a scorer on, got 120" in err
+
+    def test_one_training_a_folder(self, call: Call, tmp_path: Path):
+        (tmp_path / "clean").mkdir()
+        lock = FolderLock(tmp_path / "clean", "in use")  # as by another command
+        code, _, err = call("filter", "in.tsv", "--train", "--out", "clean")
+        lock.release()
+        assert code == 1
+        assert "another `rela filter --train` is at work here" in err
+        assert names(tmp_path / "clean") == []
+        assert "got 120" in call("filter", "in.tsv", "--train", "--out", "clean")[2]  # the folder is free again
 
     def test_what_is_missing_is_said_before_a_training(self, call: Call, tmp_path: Path):
         code, _, err = call("filter", "in.tsv", "--train", "--calibrate-on", "nothere.tsv")
