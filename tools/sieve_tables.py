@@ -2,8 +2,8 @@
 
 usage: python tools/sieve_tables.py FOLDER
 
-Writes docs/results/cleaning-counts.json: of the pairs in FOLDER/crawl.tsv, spoiled as FOLDER/crawl.labels says, those
-that `rela filter` kept in FOLDER/sieve.
+Writes docs/results/cleaning-counts.json: of the pairs in FOLDER/crawl.tsv, made of FOLDER/train.en and spoiled as
+FOLDER/crawl.labels says, those that `rela filter` kept in FOLDER/sieve.
 """
 
 import json
@@ -206,7 +206,7 @@ def count_kept(folder: Path) -> dict[str, Any]:
     assert place == len(kept)
     noise, noise_kept = (sum(n for label, n in counts.items() if label != "good") for counts in (totals, passed))
     return {
-        "clean": {"pairs": len(rows), "noise": 0},
+        "clean": {"pairs": (folder / "train.en").read_bytes().count(b"\n"), "noise": 0},
         "crawl": {"pairs": len(rows), "noise": noise},
         "kept": {"pairs": len(kept), "noise": noise_kept},
         "kinds": {label: {"pairs": totals[label], "kept": passed[label]} for label in sorted(totals)},
