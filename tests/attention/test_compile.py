@@ -27,7 +27,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
-every_attention = pytest.mark.parametrize("attention", [*ALL_PRESETS, LEARNED_THRESHOLD], ids=str)
+QUICK = {"softmax", "entmax15", "rela-g"}  # the others in `make test-all`
+every_attention = pytest.mark.parametrize(
+    "attention",
+    [
+        *(name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ALL_PRESETS),
+        LEARNED_THRESHOLD,
+    ],
+    ids=str,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -176,6 +176,7 @@ def compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path
     return source, file
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
 def test_half_a_library_is_built_again(compiled_once: tuple[Path, Path], share: float) -> None:
@@ -198,6 +199,7 @@ def test_a_cache_that_is_only_read(compiled_once: tuple[Path, Path]) -> None:
     assert built.call_count == 0
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_what_a_killed_build_left_is_removed(compiled_once: tuple[Path, Path]) -> None:
     source, file = compiled_once

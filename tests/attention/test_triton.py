@@ -29,6 +29,7 @@ def _python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
+@pytest.mark.slow
 @needs_triton
 def test_in_the_interpreter() -> None:
     """Outputs, gradients, masks, dropout and the rest: see triton_interpreted.py."""

@@ -56,6 +56,7 @@ def ours(name: str) -> Contestant:
     return Contestant(name=name, precision="float32", script="rela_worker.py", more={"attention": name})
 
 
+@pytest.mark.slow
 def test_ours_beside_a_peer(fake: Path) -> None:
     contestants = [ours("rela-g"), ours("softmax"), peer(fake), peer(fake, "int8"), peer(fake, name="transformers")]
     points = Points(None, resume=False)

@@ -107,6 +107,7 @@ def test_operations_of_a_token(store: Path):
     assert train.operations_per_token(model, Store.open(store)) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "message"),
     [

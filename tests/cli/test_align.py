@@ -306,6 +306,7 @@ class TestFiles:
         assert (code, calls) == (0, [1, 3, 3, 5])
         assert (tmp_path / "out").read_text(encoding="utf-8") == expected()
 
+    @pytest.mark.slow
     def test_ctrl_c(self, call: Align, tmp_path: Path):
         arguments = ["align", "model", "--src", "-", "--tgt", "in.de", "-o", "out", "--threads", "1"]
         with subprocess.Popen(

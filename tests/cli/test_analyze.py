@@ -191,6 +191,7 @@ class TestStopped:
         code, _, err = call(*FILES)
         assert (code, err) == (130, "rela: stopped; nothing was measured yet\n")
 
+    @pytest.mark.slow
     def test_ctrl_c(self, call: Analyze, tmp_path: Path):
         """A real one, in the second window, which takes long."""
         for side in ("en", "de"):

@@ -171,7 +171,8 @@ def stopped(number: signal.Signals, *arguments: str, when: Callable[[], bool]) -
     return process.returncode, errors
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_and_resumed(tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "memory.json"
     points = tmp_path / "memory.json.points"

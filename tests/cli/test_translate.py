@@ -231,6 +231,7 @@ class TestFiles:
         )
 
 
+@pytest.mark.slow
 class TestProcess:
     """What only a process of its own shows."""
 

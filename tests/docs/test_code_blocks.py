@@ -16,10 +16,15 @@ from tests.docs.code_blocks import Block, find_blocks, find_commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+LONG = {"alignment.md", "microscope.md"}  # they train models
 TIMEOUT_SECONDS = 300
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow) if page.name in LONG else page for page in PAGES],
+    ids=[str(page.relative_to(ROOT)) for page in PAGES],
+)
 def test_blocks_of_page(
     page: Path,
     tmp_path: Path,
