@@ -18,6 +18,7 @@ from rela.cli import (
     demo,
     doctor,
     evaluate,
+    export,
     filter_corpus,
     flops,
     grammar,
@@ -139,6 +140,7 @@ COMMANDS: list[Command] = [
         run=reproduce.reproduce,
         example="rela reproduce --corpus multi30k-en-de --scale laptop --only table1,figure6",
     ),
+    Command(name="export", run=export.export, example="rela export runs/multi30k --onnx exported --int8"),
     Command(name="flops", run=flops.flops, example="rela flops --heads 8 --dim 512 --length 100 --json -"),
     Command(name="doctor", run=doctor.doctor, example="rela doctor --json -"),
 ]

@@ -230,7 +230,10 @@ def evaluating(model: nn.Module) -> Generator[None]:
 
 def sinusoids(length: int, dim: int) -> Tensor:
     """Positions as sines and cosines of falling frequency, ``[length, dim]``: sines first, then cosines."""
-    place = torch.arange(length, dtype=torch.float64)[:, None]
-    frequency = torch.exp(torch.arange(dim // 2, dtype=torch.float64) * (-math.log(10_000.0) / max(dim // 2 - 1, 1)))
-    angle = place * frequency
+    angle = torch.arange(length, dtype=torch.float64)[:, None] * frequencies(dim)
     return torch.cat([angle.sin(), angle.cos()], dim=1).float()
+
+
+def frequencies(dim: int) -> Tensor:
+    """Of the sinusoids, ``[dim / 2]``."""
+    return torch.exp(torch.arange(dim // 2, dtype=torch.float64) * (-math.log(10_000.0) / max(dim // 2 - 1, 1)))

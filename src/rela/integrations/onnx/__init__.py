@@ -1,0 +1,1 @@
+"""Models in ONNX, for programs without torch: written by :mod:`.export`, run by :mod:`.runner`."""
