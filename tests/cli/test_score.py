@@ -155,6 +155,10 @@ class TestScore:
             (["--src", "a"], "expected --src FILE and --tgt FILE together"),
             (["in.tsv", "--format", "xml"], "--format: expected tsv, jsonl, parquet, got 'xml'"),
             (["in.tsv", "-o", "in.tsv"], "--output: expected another file than the input"),
+            (
+                ["in.tsv", "--calibrate-on", "c.tsv", "-o", "c.tsv"],
+                "than the pairs or the calibration of --calibrate-on",
+            ),
             (["in.tsv", "-o", "a", "--json", "b"], "expected --output or --json, got both"),
             (["in.tsv", "--calibrate-on", "none.tsv"], "none.tsv"),
             (["-", "--save-calibration", "c.json"], "--save-calibration: expected a file of pairs, got a pipe"),
@@ -167,6 +171,25 @@ class TestScore:
         assert code in (1, 2)
         assert out == ""
         assert message in err
+
+    def test_nothing_that_is_read_is_written_over(self, call: Call, model: Path, tmp_path: Path):
+        weights = (model / "model.safetensors").read_bytes()
+        for option in ("-o", "--json", "--save-calibration"):
+            code, _, err = call("score", model, "in.tsv", option, model / "model.safetensors")
+            assert code == 2
+            assert "expected another file than a file of the model" in err
+        assert (model / "model.safetensors").read_bytes() == weights
+        code, _, err = call(
+            *("score", model, "in.tsv", "--engine", "ray", "--out", "parts", "--save-calibration", "in.tsv")
+        )
+        assert code == 2
+        assert "--save-calibration: expected another file than the input" in err
+        program = Path(sys.executable).with_name("rela")
+        with (tmp_path / "in.tsv").open("rb") as file:
+            command = [program, "score", model, "-o", "in.tsv", "--workers", "1"]
+            done = subprocess.run(command, stdin=file, cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == 2, done.stderr
+        assert (tmp_path / "in.tsv").read_text(encoding="utf-8") == TSV
 
 
 class TestOddInputs:

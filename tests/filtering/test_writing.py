@@ -106,6 +106,57 @@ class TestTables:
         found = json.loads(as_jsonl(window, scored_as(window), source))
         assert (found["x"], found["x_2"]) == (1, 2)
 
+    def test_scores_that_stand_there_twice_are_replaced(self, tmp_path: Path):
+        path = tmp_path / "rows.parquet"
+        columns = [pa.array(["A dog"]), pa.array(["Ein Hund"]), pa.array([1]), pa.array([2])]
+        pq.write_table(pa.Table.from_arrays(columns, names=["en", "de", "quality", "quality"]), path)
+        (window,) = read_windows(PairSource.parquet(path, keys=("en", "de")))
+        found = as_table(window, scored_as(window))
+        assert found.column_names.count("quality") == 1
+        assert found["quality"].to_pylist() == [0.25]
+        written: list[Any] = []
+        writer = RowWriter(written.append)
+        assert window.table is not None
+        writer.add(window.table.rename_columns(["en", "de", "rela_reason", "rela_reason"]), 0, ("low-score", 0.5))
+        writer.flush()
+        assert written[0].column_names == ["en", "de", "rela_reason", "rela_quality"]
+
+    def test_cells_that_python_has_nothing_for(self, tmp_path: Path):
+        """Dates of far away years and of unknown places, and bytes that should be text, at any depth."""
+        wrong = pa.Array.from_buffers(pa.string(), 1, pa.array([b"caf\xe9"]).buffers())
+        others = {
+            "day": pa.array([10**7], pa.date32()),
+            "time": pa.array([10**15], pa.timestamp("ms")),
+            "there": pa.array([1], pa.timestamp("us", "Mars/Olympus")),
+            "text": wrong,
+            "inside": pa.StructArray.from_arrays([wrong], ["f"]),
+            "some": pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), wrong),
+            "many": pa.array([[("a", 10**7)]], pa.map_(pa.string(), pa.date32())),
+        }
+        path = tmp_path / "rows.parquet"
+        pq.write_table(pa.table({"en": ["A dog"], "de": ["Ein Hund"], **others}), path)
+        source = PairSource.parquet(path, keys=("en", "de"))
+        (window,) = read_windows(source)
+        found = json.loads(as_jsonl(window, scored_as(window), source))
+        assert {name: found[name] for name in others} == {
+            "day": 10**7,
+            "time": 10**15,
+            "there": 1,
+            "text": "caf\ufffd",
+            "inside": {"f": "caf\ufffd"},
+            "some": ["caf\ufffd"],
+            "many": [{"key": "a", "value": 10**7}],
+        }
+
+    def test_columns_whose_rows_pyarrow_cannot_take(self):
+        written: list[Any] = []
+        writer = RowWriter(written.append)
+        table = pa.table({"text": pa.array(["a", "b", "c" * 100], pa.string_view())})
+        for row in (0, 2):
+            writer.add(table, row)
+        writer.flush()
+        assert pa.concat_tables(written)["text"].to_pylist() == ["a", "c" * 100]
+
     def test_two_columns_for_a_side(self, tmp_path: Path):
         path = tmp_path / "rows.parquet"
         columns = [pa.array(["A dog"]), pa.array(["Ein Hund"]), pa.array(["Ein Hund"])]

@@ -206,6 +206,7 @@ class TestJsonl:
             (b'{"en": "a", "de": 1}', "bad-record"),
             (b'{"en": "a", "de": "b\\nc"}', "bad-record"),
             (b"[" * 60_000, "bad-record"),
+            (b'{"en": "a", "x": ' + b"[" * 101 + b'"' + b'\\"' * 20_000, "bad-record"),  # in a moment, not in hours
             (b'{"en": ' + b"1" * 5_000 + b"}", "bad-record"),
             (b'{"en": "a", "de": "\xff"}', "invalid-utf8"),
             (b'{"en": "a", "de": "\\ud800"}', "half-character"),

@@ -18,7 +18,7 @@ from rela._files import ending_of, write_text
 from rela._lock import FolderLock
 from rela.cli._output import check_not_input, write_json
 from rela.cli._pairs_input import MAX_PIECES, is_stream, pair_source, two_keys
-from rela.cli._scoring import check_reading, progress_console, row_progress, score_options, tell_speed
+from rela.cli._scoring import check_reading, files_read, progress_console, row_progress, score_options, tell_speed
 from rela.cli._usage import refuse_unused, told_when_stopped, wrong_use
 from rela.cli.filter_corpus import ATTENTION, BUDGET, SEED
 
@@ -53,6 +53,7 @@ class FilterJob:
     attention: str
     languages: str | None
     seed: int
+    threads: int | None
     form: str | None
     columns: str | None
     keys: str | None
@@ -127,11 +128,11 @@ def _check_outputs(job: FilterJob, out: Path) -> None:
     source = pair_source(job.pairs, job.src, job.tgt, job.form, job.columns, job.keys, languages)
     check_reading(job, source)
     written = [*(path for paths in files_of(source, out).values() for path in paths), out / _SUMMARY, out / _REPORT]
-    read = [*source.paths, *([] if job.calibrate_on in (None, "input", "model") else [job.calibrate_on])]
+    read = files_read(source.paths, job.calibrate_on, job.model)
     for path in written:
-        check_not_input(path, "--out", {"the input": read})
+        check_not_input(path, "--out", read)
     if job.json_to is not None:
-        check_not_input(job.json_to, "--json", {"the input": read, "an output": written})
+        check_not_input(job.json_to, "--json", {**read, "an output": written})
 
 
 def _rule(job: FilterJob) -> Rule:
@@ -162,7 +163,7 @@ def _check(context: typer.Context, job: FilterJob) -> None:
         with wrong_use("--attention"):
             resolve(job.attention)
     if not job.train:
-        refuse_unused(context, "--model", "budget", "tokens", "attention", "languages", "seed")
+        refuse_unused(context, "--model", "budget", "tokens", "attention", "languages", "seed", "threads")
     elif job.tokens is not None:
         refuse_unused(context, "--tokens", "budget")
     elif not math.isfinite(job.budget):
@@ -187,6 +188,8 @@ def _languages(job: FilterJob) -> tuple[str, str]:
 
 
 def _train(job: FilterJob, out: Path, console: Console) -> Path:
+    import torch
+
     from rela.cli._progress import TrainingProgress
     from rela.experiments.sieve import claim_training, plan_training, prepare_crawl, scorer_config, train_scorer
     from rela.filtering.corpus import source_recipe
@@ -206,6 +209,8 @@ def _train(job: FilterJob, out: Path, console: Console) -> Path:
         },
     )
     store = prepare_crawl(source, languages, out, console.print, header=job.header)
+    if job.threads is not None:
+        torch.set_num_threads(job.threads)
     run = out / "training"
     tokens = job.tokens
     if not (run / CONFIG_FILE).exists():
@@ -244,6 +249,7 @@ def _command(job: FilterJob) -> str:
             "--languages": job.languages,
             "--attention": None if job.attention == ATTENTION else job.attention,
             "--seed": None if job.seed == SEED else job.seed,
+            "--threads": job.threads,
         }
     else:
         named["--model"] = job.model

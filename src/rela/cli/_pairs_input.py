@@ -81,19 +81,19 @@ def pair_source(
         with wrong_use():
             return PairSource.files(src, tgt)
     path = path or STDOUT
-    kind = form or format_of(_regular(path))
+    kind = form or format_of(as_file(path))
     if kind not in _FORMATS:
         raise typer.BadParameter(f"--format: expected {', '.join(_FORMATS)}, got {kind!r}")
     if kind == "tsv":
         if keys is not None:
             raise typer.BadParameter("--keys: expected JSONL or Parquet, got TSV; --columns names those of TSV")
         with wrong_use("--columns"):
-            return PairSource.tsv(_no_table(_regular(path)), columns=_numbers(columns or "1,2"))
+            return PairSource.tsv(_no_table(as_file(path)), columns=_numbers(columns or "1,2"))
     if columns is not None:
         raise typer.BadParameter(f"--columns: expected TSV, got {kind}; --keys names its columns")
-    chosen = two_keys(keys) if keys is not None else _found_keys(kind, _regular(path), languages)
+    chosen = two_keys(keys) if keys is not None else _found_keys(kind, as_file(path), languages)
     make: Any = PairSource.jsonl if kind == "jsonl" else PairSource.parquet
-    return make(_regular(path), keys=chosen)
+    return make(as_file(path), keys=chosen)
 
 
 def format_of(path: str) -> str:
@@ -141,7 +141,7 @@ def _no_table(path: str) -> str:
     return path
 
 
-def _regular(path: str) -> str:
+def as_file(path: str) -> str:
     """Standard input by its file's name, if it is a whole file: then it can be read twice."""
     if path != STDOUT:
         return path

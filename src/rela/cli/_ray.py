@@ -12,6 +12,7 @@ from rela.cli._pairs_input import shard_sources
 from rela.cli._scoring import (
     ScoringJob,
     check_calibration_file,
+    files_read,
     progress_console,
     row_progress,
     with_calibration,
@@ -38,9 +39,10 @@ def run_on_ray(job: RayJob) -> None:
     from rela.filtering.ray_engine import RayOptions, import_ray, score_with_ray
 
     import_ray()  # before anything is read
-    check_calibration_file(job.save_calibration, {})
     form = part_form(job.parts)
     shards = _shards(job)
+    read = files_read([shard.source.path for shard in shards], job.calibrate_on, job.model)
+    check_calibration_file(job.save_calibration, read)
     calibration = _calibration_of_shards(job, shards)
     if job.save_calibration is not None:
         calibration.save(job.save_calibration)
@@ -68,7 +70,7 @@ def run_on_ray(job: RayJob) -> None:
         "read back and counted" + (f"; malformed: {malformed}" if malformed else "")
     )
     if result.new_rows:
-        console.print(f"{result.new_rows:,} pairs scored in {result.seconds:,.1f} s: {result.per_second:,.0f} pairs/s")
+        console.print(f"{result.new_rows:,} rows done in {result.seconds:,.1f} s: {result.per_second:,.0f} rows/s")
 
 
 def _shards(job: RayJob) -> list[Shard]:

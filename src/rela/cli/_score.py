@@ -13,10 +13,12 @@ import typer
 
 from rela._files import PACKINGS, ending_of, naming, remove_leftovers
 from rela._streams import STANDARD_OUTPUT
+from rela.cli._output import STDOUT
 from rela.cli._pairs_input import is_stream
 from rela.cli._scoring import (
     ScoringJob,
     check_calibration_file,
+    files_read,
     progress_console,
     row_progress,
     score_options,
@@ -51,9 +53,11 @@ def run_score(job: ScoreJob) -> None:
     from rela.filtering.corpus import say_problems, score_corpus, score_stream
     from rela.filtering.survey import Survey
 
-    inputs = [name for name in (job.pairs, job.src, job.tgt, job.calibrate_on) if name is not None]
+    read = files_read(
+        (STDOUT if job.pairs is None and job.src is None else job.pairs, job.src, job.tgt), job.calibrate_on, job.model
+    )
     outputs = [] if job.output is None else [job.output]
-    check_calibration_file(job.save_calibration, {"the input": inputs, "the output": outputs})
+    check_calibration_file(job.save_calibration, {**read, "the output": outputs})
     options = score_options(job)
     table = _writes_table(job)
     if not table:

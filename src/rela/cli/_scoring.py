@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rela.cli._output import STDOUT, check_destination, check_not_input
-from rela.cli._pairs_input import format_of, pair_source
+from rela.cli._pairs_input import as_file, format_of, pair_source
 from rela.cli._usage import wrong_use
 
 if TYPE_CHECKING:
@@ -43,6 +43,21 @@ def check_calibration_file(path: Path | None, others: Mapping[str, Sequence[str 
     if path is not None:
         check_destination(str(path))
         check_not_input(path, "--save-calibration", others)
+
+
+def files_read(
+    inputs: Sequence[str | None], calibrate_on: str | None, model: Path | None
+) -> dict[str, list[str | Path]]:
+    """All that a command reads, by what it is to people; none of it may be written over."""
+    from rela.model.directory import find_model_folder
+
+    return {
+        "the input": [as_file(path) for path in inputs if path is not None],
+        "the pairs or the calibration of --calibrate-on": []
+        if calibrate_on in (None, "input", "model")
+        else [str(calibrate_on)],
+        "a file of the model": [] if model is None else [*find_model_folder(model).iterdir()],
+    }
 
 
 def score_options(job: Any) -> ScoreOptions:

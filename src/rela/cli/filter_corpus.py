@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rela.cli._options import DeviceOption
+from rela.cli._options import MOST_THREADS, DeviceOption
 from rela.cli._output import JsonOption
 from rela.cli._pairs_input import (
     MAX_PIECES,
@@ -60,6 +60,14 @@ def filter_corpus(
         str | None, typer.Option(metavar="A,B", help="With --train: the languages of source and target, such as en,de.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="With --train: of the training.")] = SEED,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MOST_THREADS,
+            help="With --train: CPU threads of the training; 1 where others use the machine. Default: torch's.",
+        ),
+    ] = None,
     form: FormatOption = None,
     columns: ColumnsOption = None,
     keys: KeysOption = None,
@@ -98,6 +106,7 @@ def filter_corpus(
             attention=attention,
             languages=languages,
             seed=seed,
+            threads=threads,
             form=form,
             columns=columns,
             keys=keys,

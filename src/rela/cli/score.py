@@ -97,6 +97,7 @@ def score(
     """
     from rela.cli._ray import RayJob, run_on_ray
     from rela.cli._score import ScoreJob, run_score
+    from rela.cli._scoring import files_read
 
     if engine not in ("local", "ray"):
         raise typer.BadParameter(f"--engine: expected local or ray, got {engine!r}")
@@ -129,9 +130,9 @@ def score(
     pairs = files[0] if files else None
     if output is not None and json_to is not None:
         raise typer.BadParameter("expected --output or --json, got both; a name that ends in .jsonl says the same")
-    inputs = [path for path in (pairs, src, tgt) if path is not None]
-    check_not_input(output, "--output", {"the input": inputs})
-    check_not_input(json_to, "--json", {"the input": inputs})
+    read = files_read((STDOUT if pairs is None and src is None else pairs, src, tgt), calibrate_on, model)
+    check_not_input(output, "--output", read)
+    check_not_input(json_to, "--json", read)
     to_stdout = output is None and json_to in (None, STDOUT)
     if to_stdout:
         check_standard_output()

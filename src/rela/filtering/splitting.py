@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from rela._files import PACKINGS, ending_of, remove_leftovers
 from rela.filtering.corpus import ScoredCorpus
 from rela.filtering.scores import COLUMNS, SCORES
-from rela.filtering.writing import new_packed, new_table, problems_of, rejected_jsonl, rejected_tsv, shown
+from rela.filtering.writing import (
+    new_packed,
+    new_table,
+    problems_of,
+    rejected_jsonl,
+    rejected_tsv,
+    shown,
+    without_columns,
+)
 from rela.text.readers import PairSource
 from rela.text.rows import WINDOW_BYTES, RowWindow, import_parquet, read_header, table_bytes
 
@@ -241,7 +249,7 @@ class RowWriter:
     def _take(self) -> None:
         if not self._numbers:
             return
-        taken = self._table.take(self._numbers)
+        taken = _rows_of(self._table, self._numbers)
         if self._reasons:
             taken = _with_reasons(taken, self._reasons)
         self._waiting.append(taken)
@@ -258,10 +266,20 @@ class RowWriter:
             self._waiting, self._size = [], 0
 
 
+def _rows_of(table: Any, numbers: list[int]) -> Any:
+    """A copy of some rows. pyarrow cannot take rows of columns of every type, but can put slices together."""
+    import pyarrow as pa
+
+    try:
+        return table.take(numbers)
+    except pa.ArrowNotImplementedError:
+        return pa.concat_tables([table.slice(number, 1) for number in numbers]).combine_chunks()
+
+
 def _with_reasons(table: Any, reasons: list[tuple[str, float | None]]) -> Any:
     import pyarrow as pa
 
-    table = table.drop_columns([name for name in (_REASON, _TABLE_QUALITY) if name in table.column_names])
+    table = without_columns(table, (_REASON, _TABLE_QUALITY))
     table = table.append_column(_REASON, pa.array([reason for reason, _ in reasons]))
     return table.append_column(_TABLE_QUALITY, pa.array([quality for _, quality in reasons], pa.float32()))
 

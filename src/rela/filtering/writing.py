@@ -150,7 +150,7 @@ def as_table(window: RowWindow, scores: WindowScores) -> Table:
     import pyarrow as pa
 
     table = window.table if window.table is not None else _text_table(window)
-    table = table.drop_columns([name for name in columns_of(spans=True) if name in table.column_names])
+    table = without_columns(table, columns_of(spans=True))
     values = np.full((len(window), len(COLUMNS)), np.nan, np.float32)
     values[window.good()] = scores.values
     problems = problems_of(window, scores)
@@ -163,6 +163,11 @@ def as_table(window: RowWindow, scores: WindowScores) -> Table:
         column = pa.array([list(marks.get(place, ())) for place in range(len(window))], pa.list_(pa.int32()))
         table = table.append_column(SPANS_COLUMN, column)
     return table
+
+
+def without_columns(table: Table, names: Container[str]) -> Table:
+    """Without all columns of these names: there may be several of one."""
+    return table.select([place for place, name in enumerate(table.column_names) if name not in names])
 
 
 def empty_table(source: PairSource, *, spans: bool) -> Table:
@@ -216,17 +221,28 @@ def _runs(words: Sequence[int]) -> list[tuple[int, int]]:
 
 def _table_object(row: Table) -> dict[str, Any]:
     """A table's row as plain data; what JSON has no words for, as text."""
-    import pyarrow as pa
-
     found: dict[str, Any] = {}
     for column, written in zip(row.columns, row.column_names, strict=True):
         name = next(one for one in _names_like(written) if one not in found)
-        try:
-            (found[name],) = column.to_pylist()
-        except UnicodeDecodeError:
-            (value,) = column.cast(pa.large_binary()).to_pylist()
-            found[name] = value.decode(errors="replace")
+        found[name] = _value(column[0])
     return json.loads(json.dumps(found, default=_plain), parse_constant=lambda _: None)
+
+
+def _value(cell: Any) -> Any:
+    """A cell as Python has it. Bytes that should be text and are not have marks in them; dates that Python has none for
+    are the numbers that stand in the table."""
+    import pyarrow as pa
+
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):
+        if isinstance(cell, pa.StructScalar):
+            return {name: _value(inside) for name, inside in cell.items()}
+        if isinstance(cell, pa.ListScalar):  # a map is a list, too
+            return [_value(inside) for inside in cell.values]
+        if isinstance(cell, pa.DictionaryScalar):
+            return _value(cell.value)
+        return cell.as_buffer().to_pybytes() if hasattr(cell, "as_buffer") else cell.value
 
 
 def _names_like(name: str) -> Iterator[str]:

@@ -28,7 +28,7 @@ MAX_CHARS: Final = 10_000
 MAX_NESTING: Final = 100
 """Objects and lists inside each other, in a line of JSON."""
 
-_JSON_TEXTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_JSON_TEXTS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?')  # one that never ends goes to the end, once
 _BRACKETS: Final = re.compile(r"[\[\]{}]")
 _LINE_SLACK: Final = 6  # bytes: byte order mark, carriage return and line feed, and one more that tells "too long"
 _RECORD_SLACK: Final = 1 << 16  # bytes: keys and other columns of a record
