@@ -145,6 +145,8 @@ def scoring() -> str:
         return NOT_YET
     lines = [f"| | {' | '.join(found)} |", f"|---|{'--:|' * len(found)}"]
     parameters = " | ".join(f"{data['models'][0]['parameters']:,}" for data in found.values())
+    machines = [data["data"]["machine"] for data in found.values()]
+    lines.append(f"| processor | {' | '.join(machine['processor'] for machine in machines)} |")
     lines.append(f"| parameters of the model | {parameters} |")
     for what, (name, form) in _SCORING.items():
         cells: list[str] = []
