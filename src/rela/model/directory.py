@@ -25,6 +25,7 @@ from rela.text.store import SIDES, Tokenizers
 MODEL_FOLDER: Final = "model"  # in a run's folder: the finished model
 CHECKPOINTS_FOLDER: Final = "checkpoints"  # beside it
 FORMAT: Final = "rela-model-1"
+MODEL_TYPE: Final = "rela"  # by which Hugging Face's transformers knows it
 CONFIG_FILE: Final = "config.json"
 WEIGHTS_FILE: Final = "model.safetensors"
 ALIGNMENT_FILE: Final = "alignment.json"  # which weights link words, if that was found out
@@ -102,6 +103,7 @@ def write_model_files(
     """Write the files of a model directory into a folder that is there."""
     description = {
         "format": FORMAT,
+        "model_type": MODEL_TYPE,
         "rela_version": __version__,
         "source_language": languages.source,
         "target_language": languages.target,
@@ -109,7 +111,7 @@ def write_model_files(
         "model": msgspec.to_builtins(config),
     }
     write_text(folder / CONFIG_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
-    metadata = {_FINGERPRINT: fingerprint(description, tokenizers)}
+    metadata = {_FINGERPRINT: fingerprint(description, tokenizers)}  # one entry: safetensors writes several in any order
     write_tensors(folder / WEIGHTS_FILE, without_shared(weights), metadata)
     for name, content in tokenizers.files().items():
         write_text(folder / name, content)
@@ -186,7 +188,8 @@ def load_model(folder: str | os.PathLike[str]) -> LoadedModel:
     with torch.device("meta"):  # names and shapes: no memory, no random numbers
         model = Transformer(config)
     check_weights(model, weights, path / WEIGHTS_FILE)
-    if read_fingerprint(path / WEIGHTS_FILE) != fingerprint(_raw_description(path), tokenizers):
+    written, by_transformers = read_fingerprint(path / WEIGHTS_FILE), "transformers_version" in description
+    if not (written is None and by_transformers) and written != fingerprint(_raw_description(path), tokenizers):
         raise ValueError(
             f"{path}: expected {CONFIG_FILE} and tokenizers as they were when {WEIGHTS_FILE} was written, got others; "
             "the files are of different models, or were changed by hand"

@@ -157,9 +157,12 @@ class Transformer(nn.Module):
         memory, padding = self.encode(source)
         return self.decode(target_in, memory, padding)
 
-    def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The memory ``[B, S, d]`` of a source, and where its padding is (None: nowhere)."""
-        padding = source.eq(PAD)
+    def encode(self, source: Tensor, padding: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """The memory ``[B, S, d]`` of a source, and where its padding is (None: nowhere).
+
+        ``padding`` ``[B, S]``, True at padding, is where the ids do not say it.
+        """
+        padding = source.eq(PAD) if padding is None else padding
         mask = padding if bool(padding.any()) else None
         x = self._embed(self.source_embedding, source, 0)
         for layer in self.encoder:
@@ -206,6 +209,10 @@ class Transformer(nn.Module):
 
     def _decoder_layers(self) -> list[DecoderLayer]:
         return list(self.decoder)  # pyright: ignore[reportReturnType]
+
+    def embed_target(self, ids: Tensor, start: int) -> Tensor:
+        """Target ids ``[B, T]`` at positions from ``start`` on."""
+        return self._embed(self.target_embedding, ids, start)
 
     def _embed(self, table: nn.Embedding, ids: Tensor, start: int) -> Tensor:
         end = start + ids.shape[1]

@@ -1,0 +1,263 @@
+"""Our translation models in transformers: the same folder, the same translations, and back again."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from tests.training.helpers import make_store, tiny_config, train
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, Trainer, TrainingArguments, pipeline
+from transformers.utils import logging
+
+import rela
+from rela.attention.spec import KINDS
+from rela.integrations import huggingface
+from rela.integrations.huggingface import RelaForConditionalGeneration, RelaTokenizer
+
+SIZES = {
+    "model__dim": 32,
+    "model__num_heads": 4,
+    "model__encoder_layers": 2,
+    "model__decoder_layers": 2,
+    "batch__tokens": 600,
+    "batch__update_tokens": 600,
+    "validation__every": 50,
+    "checkpoints__every": 50,
+}
+SOURCES = ["one two three!", "four!", "seven eight one two!", "five five six!", "two one six six eight!"]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable_progress_bar()
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    yield
+    logging.set_verbosity(verbosity)
+
+
+class Made(NamedTuple):
+    """A model directory, and what it is in transformers."""
+
+    folder: Path
+    model: Any
+    tokenizer: Any
+
+    def batch(self, texts: list[str] = SOURCES) -> Any:
+        return self.tokenizer(texts, return_tensors="pt", padding=True)
+
+    def translated(self, **options: Any) -> list[str]:
+        return self.tokenizer.batch_decode(self.model.generate(**self.batch(), **options), skip_special_tokens=True)
+
+
+def load(folder: Path) -> Made:
+    return Made(folder, AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder))
+
+
+@pytest.fixture(scope="module", params=["one vocabulary", "two vocabularies"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("translation")
+    joint = request.param == "one vocabulary"
+    store = make_store(folder / "text", pairs=120, joint=joint)
+    tied = "all" if joint else "target"
+    train(tiny_config(store, budget__steps=150, model__tied=tied, **SIZES), folder / "run")
+    return load(folder / "run" / "model")
+
+
+def test_a_model_directory_is_found_by_the_auto_classes(made: Made):
+    assert isinstance(made.model, RelaForConditionalGeneration)
+    assert isinstance(made.tokenizer, RelaTokenizer)
+    assert not made.model.training
+    config = AutoConfig.from_pretrained(made.folder)
+    assert (config.hidden_size, config.num_hidden_layers, config.source_language) == (32, 2, "en")
+
+
+@pytest.mark.parametrize(("beam", "penalty"), [(1, 0.6), (4, 0.6), (3, 0.0), (5, 1.5)])
+def test_translations_are_those_of_the_translator(made: Made, beam: int, penalty: float):
+    expected = rela.Translator.load(made.folder).translate(SOURCES, beam=beam, length_penalty=penalty)
+    assert all(one.finished for one in expected)
+    options: dict[str, Any] = {} if (beam, penalty) == (4, 0.6) else {"num_beams": beam}
+    if beam > 1 and options:
+        options["length_penalty"] = penalty
+    elif beam == 1:
+        options |= {"length_penalty": None, "early_stopping": None}
+    assert made.translated(**options) == [one.text for one in expected]
+
+
+def test_scores_are_those_of_the_translator(made: Made):
+    found = made.model.generate(**made.batch(), return_dict_in_generate=True, output_scores=True)
+    expected = rela.Translator.load(made.folder).translate(SOURCES)
+    torch.testing.assert_close(found.sequences_scores, torch.tensor([one.score for one in expected]))
+
+
+def test_with_and_without_a_cache(made: Made):
+    assert made.translated(use_cache=False) == made.translated()
+    batch = made.batch()
+    labels = made.tokenizer(text_target=["eins zwei drei vier!"] * len(SOURCES), return_tensors="pt").input_ids
+    with torch.no_grad():
+        whole = made.model(**batch, decoder_input_ids=labels).logits
+        first = made.model(**batch, decoder_input_ids=labels[:, :3], use_cache=True)
+        rest = made.model(**batch, decoder_input_ids=labels[:, 3:], past_key_values=first.past_key_values)
+    torch.testing.assert_close(torch.cat([first.logits, rest.logits], dim=1), whole)
+
+
+def test_padding_and_what_comes_later_change_nothing(made: Made):
+    batch = made.batch()
+    ids = made.tokenizer(text_target=["eins zwei drei!"] * len(SOURCES), return_tensors="pt").input_ids
+    with torch.no_grad():
+        expected = made.model(**batch, decoder_input_ids=ids).logits
+        wide = {name: torch.cat([tensor, torch.zeros_like(tensor[:, :3])], dim=1) for name, tensor in batch.items()}
+        wide["input_ids"][:, -3:] = 7  # whatever stands there, the mask says that it is none
+        torch.testing.assert_close(made.model(**wide, decoder_input_ids=ids).logits, expected)
+        other = ids.clone()
+        other[:, -1] = 9
+        torch.testing.assert_close(made.model(**batch, decoder_input_ids=other).logits[:, :-1], expected[:, :-1])
+
+
+def test_loss_is_the_mean_over_labels(made: Made):
+    labels = made.tokenizer(text_target=["eins zwei!", "vier!"], padding=True, return_tensors="pt").input_ids
+    labels[labels == 0] = -100
+    batch = made.batch(["one two!", "four!"])
+    with torch.no_grad():
+        found = made.model(**batch, labels=labels)
+        scored = rela.inspect(rela.Translator.load(made.folder), ["one two!", "four!"], ["eins zwei!", "vier!"])
+    losses = torch.cat([torch.from_numpy(one.loss) for one in scored])
+    torch.testing.assert_close(found.loss, losses.mean(), rtol=1e-4, atol=1e-4)
+    total = made.model(**batch, labels=labels, num_items_in_batch=2 * len(losses)).loss
+    torch.testing.assert_close(total, losses.sum() / (2 * len(losses)), rtol=1e-4, atol=1e-4)
+
+
+def test_attentions_and_hidden_states(made: Made):
+    [seen] = rela.inspect(rela.Translator.load(made.folder), ["one two!"], ["eins zwei!"])
+    labels = made.tokenizer(text_target=["eins zwei!"], return_tensors="pt").input_ids
+    with torch.no_grad():
+        found = made.model(**made.batch(["one two!"]), labels=labels, output_attentions=True, output_hidden_states=True)
+    for kind in KINDS:
+        weights = found.cross_attentions if kind == "cross" else found[f"{kind}_attentions"]
+        torch.testing.assert_close(torch.cat(weights), torch.from_numpy(seen[kind]), rtol=1e-4, atol=1e-5)
+    assert len(found.encoder_hidden_states) == len(found.decoder_hidden_states) == 3
+    torch.testing.assert_close(made.model.model.logits(found.decoder_hidden_states[-1]), found.logits)
+    generated = made.model.generate(
+        **made.batch(["one two!"]), output_attentions=True, output_hidden_states=True, return_dict_in_generate=True
+    )
+    assert len(generated.cross_attentions[0]) == 2
+    assert len(generated.decoder_hidden_states[0]) == 3
+
+
+def test_saved_and_loaded_by_both(made: Made, tmp_path: Path):
+    made.model.save_pretrained(tmp_path)
+    made.tokenizer.save_pretrained(tmp_path)
+    again = load(tmp_path)
+    assert again.translated() == made.translated()
+    assert again.model.generation_config.length_penalty == 0.6
+    ours = rela.Translator.load(tmp_path)
+    assert ours.languages == ("en", "de")
+    assert [one.text for one in ours.translate(SOURCES)] == made.translated()
+    for name, parameter in rela.Translator.load(made.folder).model.named_parameters():
+        assert torch.equal(parameter, ours.model.get_parameter(name))
+
+
+def test_weights_that_are_missing_are_an_error(made: Made, tmp_path: Path):
+    from safetensors.torch import load_file, save_file
+
+    for path in made.folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["decoder.0.cross_attention.norm.gate"]
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ValueError, match=r"got none for model\.decoder\.0\.cross_attention\.norm\.gate"):
+        AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+
+
+class Pairs(torch.utils.data.Dataset[dict[str, Any]]):
+    """What the Trainer reads."""
+
+    def __init__(self, tokenizer: Any, pairs: list[tuple[str, str]]) -> None:
+        self.rows = [dict(tokenizer(source, text_target=target)) for source, target in pairs]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        return self.rows[place]
+
+
+def test_the_trainer_teaches_it_something(made: Made, tmp_path: Path):
+    """That the numbers are in another language now; then it is a model of ours again."""
+    from transformers import DataCollatorForSeq2Seq
+
+    model, tokenizer = load(made.folder)[1:]
+    pairs = [("one!", "un!"), ("two!", "deux!"), ("one two!", "un deux!"), ("two one!", "deux un!")]
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path / "runs"),
+        num_train_epochs=200,
+        per_device_train_batch_size=4,
+        learning_rate=3e-3,
+        report_to="none",
+        use_cpu=True,
+        disable_tqdm=True,
+        logging_strategy="no",
+        save_strategy="no",
+    )
+    trainer = Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=Pairs(tokenizer, pairs),
+        data_collator=DataCollatorForSeq2Seq(tokenizer, model),
+        processing_class=tokenizer,
+    )
+    trainer.train()
+    trainer.save_model(str(tmp_path / "tuned"))
+    ours = rela.Translator.load(tmp_path / "tuned").translate([source for source, _ in pairs])
+    assert [one.text for one in ours] == [target for _, target in pairs]
+
+
+class TestTokenizer:
+    TEXT = "⟨s⟩ naïve  数字 ⟨/s⟩ one two!"
+
+    def test_pieces_are_ours_and_an_end(self, made: Made):
+        ours = rela.Translator.load(made.folder).tokenizers
+        found = made.tokenizer(self.TEXT, text_target=self.TEXT)
+        assert found["input_ids"] == [*ours.source.encode(self.TEXT), 2]
+        assert found["labels"] == [*ours.target.encode(self.TEXT), 2]
+        assert made.tokenizer.decode(found["labels"], skip_special_tokens=True) == self.TEXT
+
+    def test_it_is_fast_and_knows_offsets(self, made: Made):
+        assert made.tokenizer.is_fast
+        found = made.tokenizer("one two!", return_offsets_mapping=True)
+        assert found["offset_mapping"][-2] == (7, 8)
+
+
+def test_pipeline(made: Made):
+    translate: Any = pipeline("rela-translation", model=str(made.folder))  # pyright: ignore[reportCallIssue, reportArgumentType]
+    assert [one[0]["translation_text"] for one in translate(SOURCES)] == made.translated()
+    assert translate([""]) == [[{"translation_text": ""}]]
+    assert len(translate(SOURCES[0], num_return_sequences=2)) == 2
+
+
+class TestErrors:
+    def test_padding_of_the_decoder_on_the_left(self, made: Made):
+        ids = torch.tensor([[0, 1, 5]])
+        with pytest.raises(ValueError, match="expected padding on the right"):
+            made.model(**made.batch(["one!"]), decoder_input_ids=ids, decoder_attention_mask=ids.ne(0).long())
+
+    def test_nothing_to_decode(self, made: Made):
+        with pytest.raises(ValueError, match="expected decoder_input_ids or labels, got neither"):
+            made.model(**made.batch(["one!"]))
+
+    def test_a_config_that_is_none(self, made: Made, tmp_path: Path):
+        description = json.loads((made.folder / "config.json").read_text(encoding="utf-8"))
+        description["model"]["num_heads"] = 5
+        (tmp_path / "config.json").write_text(json.dumps(description), encoding="utf-8")
+        with pytest.raises(ValueError, match="dim: expected a multiple of num_heads 5"):
+            AutoConfig.from_pretrained(tmp_path)
+
+    def test_another_vocabulary(self, made: Made):
+        with pytest.raises(NotImplementedError, match="expected the vocabulary that the model was trained with"):
+            made.model.resize_token_embeddings(7)
+
+
+def test_names_are_there():
+    assert set(huggingface.__all__) <= set(dir(huggingface))
