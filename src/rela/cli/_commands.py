@@ -27,6 +27,7 @@ from rela.cli import (
     report,
     reproduce,
     score,
+    serve,
     train,
     translate,
 )
@@ -133,6 +134,9 @@ COMMANDS: list[Command] = [
         name="filter",
         run=filter_corpus.filter_corpus,
         example="rela filter crawl.tsv --model runs/multi30k --keep 0.8",
+    ),
+    Command(
+        name="serve", run=serve.serve, example="rela serve runs/multi30k softmax=runs/multi30k-softmax --port 8000"
     ),
     Command(name="report", run=report.report, example="rela report runs/analysis --paper --out report"),
     Command(

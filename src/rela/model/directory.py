@@ -111,7 +111,7 @@ def write_model_files(
         "model": msgspec.to_builtins(config),
     }
     write_text(folder / CONFIG_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
-    metadata = {_FINGERPRINT: fingerprint(description, tokenizers)}  # one entry: safetensors writes several in any order
+    metadata = {_FINGERPRINT: fingerprint(description, tokenizers)}  # safetensors writes several in any order
     write_tensors(folder / WEIGHTS_FILE, without_shared(weights), metadata)
     for name, content in tokenizers.files().items():
         write_text(folder / name, content)

@@ -1,0 +1,40 @@
+"""A service that runs until it is told to stop."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+from types import FrameType
+
+from rela.serving.settings import VARIABLE, Settings
+
+_PACKAGES = ("fastapi", "uvicorn")
+
+
+def _finished(number: int, frame: FrameType | None) -> None:
+    """uvicorn answers signals itself, and raises them once more when all that was accepted is finished."""
+
+
+def run_service(settings: Settings, *, host: str, port: int, workers: int) -> None:
+    """Listen, answer, and end when SIGINT or SIGTERM comes: what was accepted is finished first."""
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ModuleNotFoundError(
+            f'expected the package {missing[0]} to serve with, got none; pip install "rela-attention[serve]"'
+        )
+    import uvicorn
+
+    os.environ[VARIABLE] = settings.to_json()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _finished)
+    uvicorn.run(
+        "rela.serving.app:from_environment",
+        factory=True,
+        host=host,
+        port=port,
+        workers=workers,
+        log_level="warning" if workers == 1 else "info",
+        access_log=False,
+        server_header=False,
+    )

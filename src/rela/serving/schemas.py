@@ -1,0 +1,148 @@
+"""What clients send, and what they get."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class HeadChoice(_Strict):
+    """One head of the model. Layers count from 1, heads from 0."""
+
+    kind: Literal["encoder", "decoder", "cross"] = "cross"
+    layer: Annotated[int, Field(ge=1)]
+    head: Annotated[int, Field(ge=0)]
+
+
+class TranslateRequest(_Strict):
+    """One text or many; a text is a sentence."""
+
+    text: str | list[str]
+    model: Annotated[str | None, Field(description="A name of GET /models; the first one if left out.")] = None
+    beam: Annotated[int, Field(ge=1, description="1 is greedy search.")] = 4
+    length_penalty: Annotated[float, Field(ge=0, le=10)] = 0.6
+    nbest: Annotated[int, Field(ge=1)] = 1
+    alignments: Annotated[bool, Field(description="Links between words.")] = False
+    heads: Annotated[bool, Field(description="How often each head of cross-attention attends to nothing.")] = False
+    attention: Annotated[list[HeadChoice], Field(max_length=64, description="The weights of these heads.")] = []
+
+
+class HeadWeights(BaseModel):
+    """The weights of a head between words, and where it attends to nothing."""
+
+    kind: str
+    layer: int
+    head: int
+    queries: list[str]
+    keys: list[str]
+    weights: list[list[float]]
+    null: Annotated[list[bool], Field(description="Queries whose pieces all have no weight at all.")]
+
+
+class Hypothesis(BaseModel):
+    """A translation and its score: the log-probability over GNMT's length penalty."""
+
+    text: str
+    score: float
+    log_probability: float
+    finished: Annotated[bool, Field(description="False if it was cut off at the greatest length.")]
+
+
+class TranslatedText(Hypothesis):
+    """The best translation of a text, and what was asked for beside it."""
+
+    truncated: Annotated[bool, Field(description="True if the text was too long, and its end was left out.")]
+    nbest: list[Hypothesis] = []
+    source_words: list[str] | None = None
+    target_words: list[str] | None = None
+    alignment: Annotated[
+        list[tuple[int, int]] | None, Field(description="Pairs of a source word and a target word, from 0.")
+    ] = None
+    null_rates: Annotated[
+        list[list[float]] | None, Field(description="Of each layer, for each head: the share of null rows.")
+    ] = None
+    attention: list[HeadWeights] = []
+
+
+class TranslateResponse(BaseModel):
+    """In the order of the texts."""
+
+    model: str
+    translations: list[TranslatedText]
+
+
+class Pair(_Strict):
+    """A text and what is said to be its translation."""
+
+    source: Annotated[str, Field(min_length=1)]
+    target: Annotated[str, Field(min_length=1)]
+
+
+class ScoreRequest(_Strict):
+    """Pairs to score."""
+
+    pairs: Annotated[list[Pair], Field(min_length=1)]
+    model: str | None = None
+    spans: Annotated[bool, Field(description="Mark the suspicious words of targets.")] = True
+
+
+class SuspiciousSpan(BaseModel):
+    """Neighbouring words of the target: their numbers and their characters, the ends excluded."""
+
+    words: tuple[int, int]
+    characters: tuple[int, int]
+    text: str
+
+
+class ScoredPair(BaseModel):
+    """The scores of a pair; docs/sieve.md has their formulas. ``problem`` says why there are none."""
+
+    null_rate: float | None
+    null_rate_matching: float | None
+    cross_entropy: float | None
+    surprise: float | None
+    coverage: float | None
+    null_run: float | None
+    length_ratio: float | None
+    quality: float | None
+    problem: str | None
+    suspicious: list[SuspiciousSpan] | None
+
+
+class ScoreResponse(BaseModel):
+    """In the order of the pairs."""
+
+    model: str
+    scores: list[ScoredPair]
+
+
+class ModelInfo(BaseModel):
+    """A model that the service has."""
+
+    name: str
+    source_language: str
+    target_language: str
+    attention: str
+    parameters: int
+    encoder_layers: int
+    decoder_layers: int
+    heads: int
+    scores: Annotated[bool, Field(description="Whether POST /score knows what a good pair is.")]
+
+
+class ModelsResponse(BaseModel):
+    """The first one is used where none is named."""
+
+    models: list[ModelInfo]
+    limits: dict[str, float]
+
+
+class Problem(BaseModel):
+    """Why a request was not answered."""
+
+    detail: str

@@ -1,0 +1,63 @@
+"""What a service is told when it starts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+VARIABLE: Final = "RELA_SERVE"
+"""In the environment of worker processes: the settings as JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All of a service.
+
+    Attributes:
+        models: folders by name; the first one answers where no model is named.
+        token: what clients must send as ``Authorization: Bearer TOKEN``; None: nothing.
+        origins: whose pages may call the service from a browser; its own page always may.
+        queue: sentences that may wait.
+        batch: sentences that are computed together, at most.
+        sentences: of a request, at most.
+        characters: of a sentence, at most.
+        body: bytes of a request, at most.
+        timeout: seconds that a request may take.
+        beam: the widest search that may be asked for.
+        threads: of a worker's computations; None: torch's.
+        precision: of the weights, as for `rela.Translator`.
+    """
+
+    models: dict[str, str] = field(default_factory=dict)
+    token: str | None = None
+    origins: tuple[str, ...] = ()
+    queue: int = 512
+    batch: int = 64
+    sentences: int = 64
+    characters: int = 4000
+    body: int = 1 << 20
+    timeout: float = 30.0
+    beam: int = 12
+    threads: int | None = None
+    precision: str = "fp32"
+
+    def __post_init__(self) -> None:
+        if not self.models:
+            raise ValueError("models: expected at least one, got none")
+        for name in ("queue", "batch", "sentences", "characters", "body", "beam"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if not self.timeout > 0:
+            raise ValueError(f"timeout: expected more than 0 seconds, got {self.timeout}")
+
+    def to_json(self) -> str:
+        """For the environment of worker processes."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Settings:
+        """The same again."""
+        data: dict[str, Any] = json.loads(text)
+        data["origins"] = tuple(data["origins"])
+        return cls(**data)

@@ -1,0 +1,57 @@
+"""A service for tests: the real one, on a free port of this machine."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+
+def free_port() -> int:
+    """One that nobody listens at now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextlib.contextmanager
+def served(*arguments: str | Path, **environment: str) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
+    """`rela serve` until the block ends: its address, and its process."""
+    port = free_port()
+    command = [Path(sys.executable).with_name("rela"), "serve", *map(str, arguments), "--port", str(port)]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        try:
+            address = f"http://127.0.0.1:{port}"
+            wait_for(address, process)
+            yield address, process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
+    """Until the service answers."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            assert process.stdout is not None
+            raise AssertionError(process.stdout.read().decode())
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{address}/healthz").status_code == 200:
+                return
+        time.sleep(0.1)
+    raise AssertionError("the service did not begin to answer")
+
+
+def post(address: str, path: str, data: Any, **options: Any) -> httpx.Response:
+    """A request with JSON."""
+    return httpx.post(f"{address}{path}", json=data, timeout=60, **options)

@@ -1,0 +1,157 @@
+"""Work of many clients: done together, in order, within limits, and finished when the service ends."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any
+
+import pytest
+
+from rela.serving.batching import Batcher, QueueFullError, TooLateError
+
+
+class Slow:
+    """Doubles numbers, when it is let; remembers its batches."""
+
+    def __init__(self) -> None:
+        self.may_go = threading.Event()
+        self.may_go.set()
+        self.begun = 0
+        self.batches: list[tuple[Hashable, list[Any]]] = []
+
+    def __call__(self, key: Hashable, items: list[Any]) -> list[Any]:
+        self.begun += 1
+        assert self.may_go.wait(10)
+        self.batches.append((key, items))
+        if "bad" in items:
+            raise ValueError("a bad item")
+        return [2 * item for item in items]
+
+
+def run(test: Callable[[Batcher, Slow], Awaitable[None]], **options: int) -> Slow:
+    compute = Slow()
+
+    async def main() -> None:
+        batcher = Batcher(compute, **{"queue_items": 100, "batch_items": 8, **options})
+        batcher.start()
+        await test(batcher, compute)
+        compute.may_go.set()
+        await batcher.close()
+
+    asyncio.run(main())
+    return compute
+
+
+def ask(batcher: Batcher, items: list[Any], key: Hashable = "k", timeout: float = 10) -> asyncio.Task[list[Any]]:
+    return asyncio.ensure_future(batcher.submit(key, items, timeout=timeout))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.002)
+
+
+def test_what_comes_meanwhile_is_one_batch():
+    async def test(batcher: Batcher, compute: Slow) -> None:
+        compute.may_go.clear()
+        first = ask(batcher, [1])
+        await until(lambda: compute.begun == 1)
+        others = [ask(batcher, [number, number + 1]) for number in range(3)]
+        await until(lambda: batcher.num_waiting == 6)
+        compute.may_go.set()
+        assert await first == [2]
+        assert [await other for other in others] == [[0, 2], [2, 4], [4, 6]]
+
+    assert [items for _, items in run(test).batches] == [[1], [0, 1, 1, 2, 2, 3]]
+
+
+def test_only_work_of_one_key_is_done_together():
+    async def test(batcher: Batcher, compute: Slow) -> None:
+        compute.may_go.clear()
+        asked = [ask(batcher, [0])]
+        await until(lambda: compute.begun == 1)
+        asked += [ask(batcher, [number], key=number % 2) for number in range(4)]
+        await until(lambda: batcher.num_waiting == 4)
+        compute.may_go.set()
+        await asyncio.gather(*asked)
+
+    assert run(test).batches[1:] == [(0, [0, 2]), (1, [1, 3])]
+
+
+def test_batches_have_a_limit_and_large_work_is_done_alone():
+    async def test(batcher: Batcher, compute: Slow) -> None:
+        compute.may_go.clear()
+        asked = [ask(batcher, [0])]
+        await until(lambda: compute.begun == 1)
+        asked += [ask(batcher, list(range(count))) for count in (2, 2, 9, 1)]
+        await until(lambda: batcher.num_waiting == 14)
+        compute.may_go.set()
+        await asyncio.gather(*asked)
+
+    sizes = [len(items) for _, items in run(test, batch_items=5).batches]
+    assert sizes == [1, 5, 9]
+
+
+def test_what_is_too_much_is_refused_with_a_time():
+    async def test(batcher: Batcher, compute: Slow) -> None:
+        compute.may_go.clear()
+        first = ask(batcher, [0])
+        await until(lambda: compute.begun == 1)
+        second = ask(batcher, [1, 2, 3])
+        await until(lambda: batcher.num_waiting == 3)
+        with pytest.raises(QueueFullError, match="try again in 1 s") as caught:
+            await batcher.submit("k", [4, 5], timeout=1)
+        assert caught.value.retry_after == 1
+        compute.may_go.set()
+        assert await first == [0]
+        assert await second == [2, 4, 6]
+        assert await batcher.submit("k", [4, 5], timeout=1) == [8, 10]  # there is room again
+
+    run(test, queue_items=4)
+
+
+def test_late_work_is_not_done_and_makes_room():
+    async def test(batcher: Batcher, compute: Slow) -> None:
+        compute.may_go.clear()
+        first = ask(batcher, [0])
+        await until(lambda: compute.begun == 1)
+        with pytest.raises(TooLateError, match=r"not done within 0\.05 s"):
+            await batcher.submit("k", [7], timeout=0.05)
+        assert batcher.num_waiting == 0
+        compute.may_go.set()
+        await first
+
+    assert all(7 not in items for _, items in run(test).batches)
+
+
+def test_an_error_is_that_of_its_batch_alone():
+    async def test(batcher: Batcher, compute: Slow) -> None:
+        del compute
+        with pytest.raises(ValueError, match="a bad item"):
+            await batcher.submit("k", ["bad"], timeout=5)
+        assert await batcher.submit("k", [3], timeout=5) == [6]
+
+    run(test)
+
+
+def test_what_was_taken_is_finished_at_the_end():
+    compute = Slow()
+
+    async def main() -> None:
+        batcher = Batcher(compute, queue_items=100, batch_items=2)
+        batcher.start()
+        compute.may_go.clear()
+        asked = [ask(batcher, [number]) for number in range(7)]
+        await asyncio.sleep(0.02)
+        ending = asyncio.ensure_future(batcher.close())
+        await asyncio.sleep(0.02)
+        with pytest.raises(QueueFullError):
+            await batcher.submit("k", [9], timeout=1)
+        compute.may_go.set()
+        await ending
+        assert [task.result() for task in asked] == [[2 * number] for number in range(7)]
+
+    asyncio.run(main())

@@ -1,0 +1,247 @@
+"""The service over HTTP: what it answers, what it refuses, and how it ends."""
+
+import json
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from tests.cli.helpers import rela as rela_program
+from tests.serving.served import post, served
+from tests.training.helpers import make_store, tiny_config, train
+
+import rela
+
+TOKEN = "a secret"
+SOURCES = ["one two three!", "four!", "seven eight one two!", "five five six!"]
+
+
+class Running(NamedTuple):
+    """A service with two models, of which the first one scores pairs too."""
+
+    address: str
+    models: dict[str, Path]
+
+    def post(self, path: str, data: Any, **options: Any) -> httpx.Response:
+        return post(self.address, path, data, **options)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("serving")
+    store = make_store(folder / "text", pairs=120)
+    sizes = {"batch__tokens": 600, "batch__update_tokens": 600, "validation__every": 60, "checkpoints__every": 60}
+    for attention in ("rela-g", "softmax"):
+        train(tiny_config(store, budget__steps=60, model__attention=attention, **sizes), folder / attention)
+    texts = [(folder / "text" / f"train.{side}").read_text(encoding="utf-8").splitlines() for side in ("en", "de")]
+    rela.Scorer.load(folder / "rela-g").calibrated(list(zip(*texts, strict=True))).remember(folder / "rela-g")
+    return {name: folder / name for name in ("rela-g", "softmax")}
+
+
+@pytest.fixture(scope="module")
+def running(models: dict[str, Path]) -> Iterator[Running]:
+    with served(models["rela-g"], f"other={models['softmax']}", "--threads", "1") as (address, _):
+        yield Running(address, models)
+
+
+class TestTranslate:
+    def test_as_the_translator_does(self, running: Running):
+        expected = rela.Translator.load(running.models["rela-g"]).translate(SOURCES, beam=3, nbest=2)
+        found = running.post("/translate", {"text": SOURCES, "beam": 3, "nbest": 2}).json()
+        assert found["model"] == "rela-g"
+        for ours, theirs in zip(expected, found["translations"], strict=True):
+            assert theirs["text"] == ours.text
+            assert theirs["score"] == pytest.approx(ours.score, abs=1e-5)
+            assert [one["text"] for one in theirs["nbest"]] == [ours.text, *(one.text for one in ours.alternatives)]
+
+    def test_one_text_another_model_and_nothing(self, running: Running):
+        found = running.post("/translate", {"text": "four!", "model": "other"}).json()
+        [expected] = rela.Translator.load(running.models["softmax"]).translate(["four!"])
+        assert found["model"] == "other"
+        assert found["translations"][0]["text"] == expected.text
+        assert running.post("/translate", {"text": []}).json()["translations"] == []
+        assert running.post("/translate", {"text": " "}).json()["translations"][0]["text"] == ""
+
+    def test_links_and_weights(self, running: Running):
+        heads: list[dict[str, Any]] = [{"layer": 1, "head": 1}, {"kind": "encoder", "layer": 1, "head": 0}]
+        wanted = {"text": "one two!", "alignments": True, "heads": True, "attention": heads}
+        [found] = running.post("/translate", wanted).json()["translations"]
+        translator = rela.Translator.load(running.models["rela-g"])
+        [expected] = translator.translate(["one two!"], align=True)
+        [seen] = rela.inspect(translator, ["one two!"], [expected.text])
+        assert found["source_words"] == ["one", "two", "!"]
+        assert [tuple(link) for link in found["alignment"]] == list(expected.alignment or ())
+        words = seen.words("cross").weights[0, 1]
+        assert found["attention"][0]["weights"] == [[pytest.approx(one, abs=1e-4) for one in row] for row in words]
+        assert found["attention"][1]["queries"] == found["source_words"]
+        assert found["null_rates"] == [[pytest.approx(one, abs=1e-4) for one in seen.null("cross").mean(-1)[0]]]
+
+
+class TestScore:
+    def test_as_the_scorer_does(self, running: Running):
+        pairs = [("one two!", "eins zwei!"), ("one two!", "acht sieben acht sieben!")]
+        asked = {"pairs": [{"source": source, "target": target} for source, target in pairs]}
+        found = running.post("/score", asked).json()["scores"]
+        expected = rela.Scorer.load(running.models["rela-g"]).score(pairs, spans=True)
+        for ours, theirs in zip(expected, found, strict=True):
+            assert theirs["quality"] == pytest.approx(ours.quality, abs=1e-4)
+            assert theirs["null_rate"] == pytest.approx(ours.null_rate, abs=1e-4)
+            marked = {word for span in theirs["suspicious"] for word in range(*span["words"])}
+            assert marked == set(ours.suspicious or ())
+
+    def test_a_model_that_does_not_know(self, running: Running):
+        found = running.post("/score", {"pairs": [{"source": "a", "target": "b"}], "model": "other"})
+        assert found.status_code == 422
+        assert "remembers what a good pair is" in found.json()["detail"]
+
+
+def test_what_there_is(running: Running):
+    models = httpx.get(f"{running.address}/models").json()["models"]
+    assert [(one["name"], one["attention"], one["scores"]) for one in models] == [
+        ("rela-g", "rela-g", True),
+        ("other", "softmax", False),
+    ]
+    assert httpx.get(f"{running.address}/healthz").json() == {"status": "ok"}
+    schema = httpx.get(f"{running.address}/openapi.json").json()
+    assert set(schema["paths"]) == {"/translate", "/score", "/models", "/healthz", "/metrics"}
+    running.post("/translate", {"text": "one!"})
+    text = httpx.get(f"{running.address}/metrics").text
+    assert 'rela_requests_total{method="POST",route="/translate",status="200"}' in text
+    assert 'rela_request_seconds_bucket{route="/translate",le="+Inf"}' in text
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("path", "data", "status", "message"),
+        [
+            ("/translate", {"text": ["a"] * 65}, 413, "text: expected at most 64 sentences, got 65"),
+            ("/translate", {"text": "a" * 4001}, 413, "expected at most 4,000 characters, got 4,001"),
+            ("/translate", {"text": "a", "model": "../../etc/passwd"}, 404, "model: expected one of rela-g, other"),
+            ("/translate", {"text": "a", "beam": 13}, 422, "beam: expected at most 12, got 13"),
+            ("/translate", {"text": "a", "beam": 2, "nbest": 3}, 422, "nbest: expected at most beam = 2"),
+            ("/translate", {"text": "a", "attention": [{"layer": 9, "head": 0}]}, 422, "expected layers 1 to 1"),
+            ("/translate", {"text": "a", "beams": 3}, 422, "Extra inputs are not permitted"),
+            ("/translate", {"text": 3}, 422, "valid string"),
+            ("/score", {"pairs": []}, 422, "at least 1 item"),
+            ("/score", {"pairs": [{"source": " ", "target": "b"}]}, 422, "expected text, got nothing but blanks"),
+        ],
+    )
+    def test_with_a_reason(self, running: Running, path: str, data: Any, status: int, message: str):
+        found = running.post(path, data)
+        assert found.status_code == status
+        assert message in found.text
+
+    def test_half_a_character(self, running: Running):
+        found = httpx.post(
+            f"{running.address}/translate", content=b'{"text": "\\ud800"}', headers={"content-type": "application/json"}
+        )
+        assert found.status_code == 422
+
+    def test_large_bodies_by_whatever_way(self, running: Running):
+        headers = {"content-type": "application/json"}
+        large = b'{"text": "' + b"a" * (1 << 20) + b'"}'
+        assert httpx.post(f"{running.address}/translate", content=large, headers=headers).status_code == 413
+
+        def parts() -> Iterator[bytes]:
+            for start in range(0, len(large), 65_536):
+                yield large[start : start + 65_536]
+
+        found = httpx.post(f"{running.address}/translate", content=parts(), headers=headers)
+        assert found.status_code == 413
+        assert "at most 1,048,576 bytes" in found.json()["detail"]
+
+    def test_pages_of_others(self, running: Running):
+        found = running.post("/translate", {"text": "a"}, headers={"origin": "https://elsewhere.example"})
+        assert "access-control-allow-origin" not in found.headers
+
+    @pytest.mark.parametrize("path", ["/../../etc/passwd", "/assets/page.js", "/%2e%2e/secret", "/static"])
+    def test_no_files(self, running: Running, path: str):
+        assert httpx.get(f"{running.address}{path}").status_code == 404
+
+
+def test_many_clients_get_their_own_answers(running: Running):
+    texts = [f"{first} {second}!" for first in ("one", "two", "three") for second in ("four", "five", "six", "seven")]
+    expected = {one: rela.Translator.load(running.models["rela-g"]).translate([one])[0].text for one in texts}
+
+    def ask(text: str) -> tuple[str, str]:
+        return text, running.post("/translate", {"text": text}).json()["translations"][0]["text"]
+
+    with ThreadPoolExecutor(16) as pool:
+        for text, found in pool.map(ask, texts * 4):
+            assert found == expected[text]
+
+
+def test_token_and_origins(models: dict[str, Path]):
+    arguments = (models["rela-g"], "--cors", "https://here.example")
+    with served(*arguments, RELA_TOKEN=TOKEN) as (address, _):
+        assert post(address, "/translate", {"text": "a"}).status_code == 401
+        assert post(address, "/translate", {"text": "a"}, headers={"authorization": "Bearer no"}).status_code == 401
+        headers = {"authorization": f"Bearer {TOKEN}", "origin": "https://here.example"}
+        found = post(address, "/translate", {"text": "a"}, headers=headers)
+        assert found.status_code == 200
+        assert found.headers["access-control-allow-origin"] == "https://here.example"
+        assert httpx.get(f"{address}/healthz").status_code == 200
+
+
+def test_what_was_accepted_is_finished(models: dict[str, Path]):
+    with served(models["rela-g"]) as (address, process), ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(post, address, "/translate", {"text": ["one two three four!"] * 64}) for _ in range(6)]
+        while not any(one.done() for one in asked):
+            pass
+        process.send_signal(signal.SIGTERM)
+        codes = [one.result().status_code for one in asked if one.exception() is None]
+        assert codes.count(200) >= 1
+        assert set(codes) <= {200, 503}
+        assert process.wait(60) == 0
+
+
+def test_full_queues_are_said(models: dict[str, Path]):
+    with served(models["rela-g"], "--queue", "8", "--batch", "4") as (address, _), ThreadPoolExecutor(32) as pool:
+        asked = [pool.submit(post, address, "/translate", {"text": ["one two!"] * 4}) for _ in range(64)]
+        found = [one.result() for one in asked]
+    codes = [one.status_code for one in found]
+    assert set(codes) == {200, 503}
+    refused = next(one for one in found if one.status_code == 503)
+    assert int(refused.headers["retry-after"]) >= 1
+    assert "too many requests wait" in refused.json()["detail"]
+
+
+@pytest.mark.slow
+def test_several_workers(models: dict[str, Path]):
+    with served(models["rela-g"], "--workers", "2") as (address, process):
+        found = [post(address, "/translate", {"text": "four!"}).json() for _ in range(8)]
+        assert all(one == found[0] for one in found)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+class TestCommand:
+    def test_a_model_that_is_none(self):
+        done = rela_program("serve", "nowhere")
+        assert done.returncode == 1
+        assert "nowhere: expected a model directory" in done.stderr
+
+    def test_two_of_one_name(self, models: dict[str, Path]):
+        done = rela_program("serve", str(models["rela-g"]), f"rela-g={models['softmax']}")
+        assert done.returncode == 2
+        assert "expected models with different names" in done.stderr
+
+    def test_a_port_that_is_taken(self, running: Running):
+        port = running.address.rpartition(":")[2]
+        done = rela_program("serve", str(running.models["rela-g"]), "--port", port)
+        assert done.returncode != 0
+        assert "Traceback" not in done.stderr
+        assert "address already in use" in (done.stderr + done.stdout).lower()
+
+
+def test_settings_go_through_the_environment():
+    from rela.serving.settings import Settings
+
+    settings = Settings(models={"a": "/b"}, origins=("x",), token="ü", threads=3)
+    assert Settings.from_json(settings.to_json()) == settings
+    assert json.loads(settings.to_json())["queue"] == 512
+    with pytest.raises(ValueError, match="queue: expected at least 1, got 0"):
+        Settings(models={"a": "/b"}, queue=0)
