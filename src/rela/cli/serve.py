@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rela.cli._options import MOST_THREADS
+from rela.cli._output import JsonOption, console_for, write_json
 
 
 def serve(
@@ -32,6 +34,7 @@ def serve(
     batch: Annotated[int, typer.Option(min=1, help="Sentences that are translated together, at most.")] = 64,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds that a request may take.")] = 30.0,
     precision: Annotated[str, typer.Option(help="fp32, or int8: faster, and rounded.")] = "fp32",
+    json_to: JsonOption = None,
 ) -> None:
     """Serve models over HTTP: POST /translate and /score, GET /models, /healthz and /metrics, /docs, and a page at /.
 
@@ -44,6 +47,12 @@ def serve(
     if precision not in ("fp32", "int8"):
         raise typer.BadParameter(f"--precision: expected fp32 or int8, got {precision!r}")
     named = _named(models)
+
+    def listening(address: str) -> None:
+        if json_to is not None:
+            write_json({"address": address, "models": list(named), "process": os.getpid()}, json_to)
+        console_for(json_to, goes_on=True).print(f"{address}: {', '.join(named)}; Ctrl-C ends it")
+
     run_service(
         Settings(
             models=named,
@@ -58,6 +67,7 @@ def serve(
         host=host,
         port=port,
         workers=workers,
+        listening=listening,
     )
 
 

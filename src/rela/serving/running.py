@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import sys
+from collections.abc import Callable
 from types import FrameType
 
 from rela.serving.settings import VARIABLE, Settings
@@ -16,8 +18,11 @@ def _finished(number: int, frame: FrameType | None) -> None:
     """uvicorn answers signals itself, and raises them once more when all that was accepted is finished."""
 
 
-def run_service(settings: Settings, *, host: str, port: int, workers: int) -> None:
-    """Listen, answer, and end when SIGINT or SIGTERM comes: what was accepted is finished first."""
+def run_service(settings: Settings, *, host: str, port: int, workers: int, listening: Callable[[str], object]) -> None:
+    """Listen, answer, and end when SIGINT or SIGTERM comes: what was accepted is finished first.
+
+    ``listening`` is told the address.
+    """
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise ModuleNotFoundError(
@@ -28,7 +33,7 @@ def run_service(settings: Settings, *, host: str, port: int, workers: int) -> No
     os.environ[VARIABLE] = settings.to_json()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _finished)
-    uvicorn.run(
+    config = uvicorn.Config(
         "rela.serving.app:from_environment",
         factory=True,
         host=host,
@@ -38,3 +43,14 @@ def run_service(settings: Settings, *, host: str, port: int, workers: int) -> No
         access_log=False,
         server_header=False,
     )
+    socket = config.bind_socket()
+    listening(f"http://{host}:{socket.getsockname()[1]}")
+    server = uvicorn.Server(config)
+    if workers > 1:
+        from uvicorn.supervisors import Multiprocess
+
+        Multiprocess(config, sockets=[socket]).run()
+        return
+    server.run(sockets=[socket])
+    if not server.started:
+        sys.exit(1)  # its log says why
