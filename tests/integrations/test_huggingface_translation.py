@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from tests.training.helpers import make_store, tiny_config, train
+from tests.training.helpers import TWO_LAYERS, make_store, tiny_config, train
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, Trainer, TrainingArguments, pipeline
 from transformers.utils import logging
 
@@ -16,16 +16,6 @@ from rela.attention.spec import KINDS
 from rela.integrations import huggingface
 from rela.integrations.huggingface import RelaForConditionalGeneration, RelaTokenizer
 
-SIZES = {
-    "model__dim": 32,
-    "model__num_heads": 4,
-    "model__encoder_layers": 2,
-    "model__decoder_layers": 2,
-    "batch__tokens": 600,
-    "batch__update_tokens": 600,
-    "validation__every": 50,
-    "checkpoints__every": 50,
-}
 SOURCES = ["one two three!", "four!", "seven eight one two!", "five five six!", "two one six six eight!"]
 
 
@@ -62,7 +52,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     joint = request.param == "one vocabulary"
     store = make_store(folder / "text", pairs=120, joint=joint)
     tied = "all" if joint else "target"
-    train(tiny_config(store, budget__steps=150, model__tied=tied, **SIZES), folder / "run")
+    train(tiny_config(store, budget__steps=150, model__tied=tied, **TWO_LAYERS), folder / "run")
     return load(folder / "run" / "model")
 
 

@@ -26,6 +26,17 @@ from rela.training.trainer import Trainer
 from rela.training.world import World
 
 _SOURCE = ("one", "two", "three", "four", "five", "six", "seven", "eight")
+TWO_LAYERS: dict[str, Any] = {
+    "model__dim": 32,
+    "model__num_heads": 4,
+    "model__encoder_layers": 2,
+    "model__decoder_layers": 2,
+    "batch__tokens": 600,
+    "batch__update_tokens": 600,
+    "validation__every": 50,
+    "checkpoints__every": 50,
+}
+"""Changes of the tiny training: a model that learns to count in a second or two."""
 _TARGET = ("eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht")
 
 

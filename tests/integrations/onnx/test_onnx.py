@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from tests.training.helpers import make_store, tiny_config, train
+from tests.training.helpers import TWO_LAYERS, make_store, tiny_config, train
 
 import rela
 from rela.cli._app import run
@@ -18,17 +18,6 @@ from rela.cli._commands import COMMANDS, GROUPS
 from rela.integrations.onnx.export import export_onnx
 from rela.integrations.onnx.runner import OnnxTranslator
 from rela.model.directory import load_model, save_model
-
-SIZES = {
-    "model__dim": 32,
-    "model__num_heads": 4,
-    "model__encoder_layers": 2,
-    "model__decoder_layers": 2,
-    "batch__tokens": 600,
-    "batch__update_tokens": 600,
-    "validation__every": 50,
-    "checkpoints__every": 50,
-}
 
 
 class Made(NamedTuple):
@@ -43,7 +32,8 @@ def make_model(folder: Path, attention: str, *, steps: int = 150, joint: bool = 
     store = make_store(folder / "text", pairs=120, joint=joint)
     tied = "all" if joint else "target"
     train(
-        tiny_config(store, budget__steps=steps, model__attention=attention, model__tied=tied, **SIZES), folder / "run"
+        tiny_config(store, budget__steps=steps, model__attention=attention, model__tied=tied, **TWO_LAYERS),
+        folder / "run",
     )
     lines = (folder / "text" / "train.en").read_text(encoding="utf-8").splitlines()[:40]
     return folder / "run", [*lines, "", "   ", "one " * 30, "naïve — 数字?"]
