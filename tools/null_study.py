@@ -30,7 +30,6 @@ GRAMMAR: Final = ("store=runs/grammar-store", "budget.tokens=2000000")
 WAYS: Final[dict[str, tuple[str, ...]]] = {
     "plain": (),
     "mixed": MIXED,
-    "mixed-early": (*MIXED, "spoiling.begin=0"),
     "mixed-cross-only": (*MIXED, "model.attention={encoder: softmax, decoder: softmax, cross: rela-g}"),
     "mixed-8-heads": (*MIXED, "model.num_heads=8"),
     "mixed-6-layers": (*MIXED, "model.encoder_layers=6", "model.decoder_layers=6"),

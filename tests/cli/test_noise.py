@@ -79,6 +79,10 @@ class TestNoise:
         assert code == 0
         assert "left out: empty-source 1, tab 1, unequal-lines 1" in err
         assert "81 pairs" in out
+        (tmp_path / "tabs").write_text("a\tb\nc\td\n")
+        code, _, err = call("noise", "--src", "tabs", "--tgt", "test.de", "-o", "c.tsv")
+        assert code == 1
+        assert "expected at least one sentence pair, got none; all are left out: tab 2, unequal-lines" in err
         foreign = "un\tdeux\nun\u2028deux\n\ntrois\n".encode()
         (tmp_path / "fr.gz").write_bytes(gzip.compress(foreign))
         spoil = ("--kinds", "wrong-language", "--share", "1", "--foreign", "fr.gz")

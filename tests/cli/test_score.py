@@ -299,6 +299,13 @@ class TestFilter:
         assert kept.count(b"\n") == 7
         assert set(kept.splitlines()) <= set(before.splitlines())
 
+    def test_not_into_the_model(self, call: Call, model: Path):
+        before = names(model)
+        code, _, err = call("filter", "in.tsv", "--model", model, "--out", model, "--workers", "1")
+        assert code == 2
+        assert "--out: expected a folder for the results, got the model's own" in err
+        assert names(model) == before
+
     def test_default_threshold(self, call: Call, model: Path, tmp_path: Path):
         assert call("filter", "in.tsv", "--model", model, "--out", "clean", "--workers", "1")[0] == 0
         summary = json.loads((tmp_path / "clean" / "summary.json").read_text(encoding="utf-8"))

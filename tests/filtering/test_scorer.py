@@ -16,7 +16,7 @@ from rela.bench.scoring import count_flips
 from rela.filtering.calibration import Calibration
 from rela.filtering.encoding import EncodedWindow
 from rela.filtering.features import force, force_bare
-from rela.filtering.scorer import Scorer
+from rela.filtering.scorer import LOOKS, Scorer
 
 
 @pytest.fixture(scope="module", params=["rela-g", "softmax", "rela-g-gelu"])
@@ -163,7 +163,9 @@ class TestCalibration:
     def test_without_one_the_pairs_are_learned_from(self, tmp_path: Path):
         scorer = Scorer.load(make_folder(tmp_path / "model"))
         pairs = made_pairs(60)
-        assert scorer.score(pairs) == scorer.calibrated(pairs).score(pairs)
+        told: list[int] = []
+        assert scorer.score(pairs) == scorer.calibrated(pairs, tell=told.append).score(pairs)
+        assert len(pairs) * 4 < sum(told) <= len(pairs) * LOOKS
         with pytest.raises(ValueError, match="expected at least 50 pairs to learn from what a good pair is, got 3"):
             scorer.score(pairs[:3])
 

@@ -1,9 +1,11 @@
 """Packed files: whole ones give what was packed; cut and damaged ones are told, and never taken for short ones."""
 
+import bz2
 import gzip
 import io
 import lzma
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,6 +84,24 @@ def test_a_packed_file_with_the_wrong_name_is_an_error(tmp_path: Path, suffix: s
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(packed))
         with pytest.raises(ValueError, match=r"^standard input: expected text"), open_text("-"):
             pass
+
+
+@pytest.mark.parametrize("level", [1, 9])
+def test_packings_that_are_not_unpacked_are_errors(tmp_path: Path, level: int):
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as files:
+        files.writestr("a.txt", TEXT)
+    for suffix, data in ((".bz2", bz2.compress(TEXT, level)), (".zip", archive.getvalue())):
+        path = tmp_path / f"file{suffix}"
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=rf"packed as .gz, .xz, .zst, got what looks like a {suffix} file; unpack"):
+            read(path)
+
+
+def test_text_that_begins_like_a_packed_file(tmp_path: Path):
+    path = tmp_path / "file.txt"
+    path.write_bytes(b"BZh9 is a name\n")
+    assert read(path) == b"BZh9 is a name\n"
 
 
 def test_zstd_passes_over_skippable_frames(tmp_path: Path):

@@ -16,7 +16,9 @@ from rela.text.readers import Line, Pair, PairSource, read_lines, read_pairs
 anything = st.binary(max_size=60) | st.lists(
     st.sampled_from([b"a", b"\xff", b" ", b"\n", b"\r\n", b"\t", b"\x00", b"\xef\xbb\xbf", b"xxxxxx", b'{"a":"b"}'])
 ).map(b"".join)
-_REFUSED = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff", b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")
+_WIDE = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
+_PACKED = (b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"BZh", b"PK\x03\x04")
+_REFUSED = (*_WIDE, *_PACKED)
 anything = anything.filter(lambda data: not data.startswith(_REFUSED))  # UTF-16 or 32, or packed
 reuse_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 

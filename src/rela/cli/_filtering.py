@@ -123,12 +123,15 @@ def going_on() -> Generator[None]:
 def _check_outputs(job: FilterJob, out: Path) -> None:
     """Nothing that is read may be written."""
     from rela.filtering.splitting import files_of
+    from rela.model.directory import find_model_folder
 
     languages = _languages(job) if job.train else None
     source = pair_source(job.pairs, job.src, job.tgt, job.form, job.columns, job.keys, languages)
     check_reading(job, source)
     written = [*(path for paths in files_of(source, out).values() for path in paths), out / _SUMMARY, out / _REPORT]
     read = files_read(source.paths, job.calibrate_on, job.model)
+    if job.model is not None and out.resolve() == find_model_folder(job.model).resolve():
+        raise typer.BadParameter(f"--out: expected a folder for the results, got the model's own {str(out)!r}")
     for path in written:
         check_not_input(path, "--out", read)
     if job.json_to is not None:

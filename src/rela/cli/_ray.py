@@ -100,7 +100,9 @@ def _calibration_of_shards(job: RayJob, shards: list[Shard]) -> Calibration:
     languages = read_languages(find_model_folder(job.model))
     options = with_calibration(options, job, (languages.source, languages.target))
     scorer = replace(Scorer.load(job.model), max_pieces=job.max_pieces)
-    return calibration_for(scorer, options, sample_shards(shards, header=job.header, seed=options.seed).sample)
+    sample = sample_shards(shards, header=job.header, seed=options.seed).sample
+    with row_progress(progress_console()) as progress:
+        return calibration_for(scorer, options, sample, progress)
 
 
 def part_form(text: str | None) -> PartForm | None:

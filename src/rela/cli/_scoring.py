@@ -104,8 +104,9 @@ def with_calibration(options: ScoreOptions, job: Any, languages: tuple[str, str]
     from dataclasses import replace
 
     from rela.filtering.calibration import Calibration
+    from rela.filtering.corpus import counted
     from rela.filtering.pool import one_thread
-    from rela.filtering.scorer import Scorer
+    from rela.filtering.scorer import LOOKS, Scorer
     from rela.filtering.survey import look_through
     from rela.text.rows import read_windows
 
@@ -119,9 +120,10 @@ def with_calibration(options: ScoreOptions, job: Any, languages: tuple[str, str]
     columns, keys = (job.columns, job.keys) if same else (None, None)
     source = pair_source(wanted, None, None, form, columns, keys, languages)
     sample = look_through(read_windows(source, header=same and job.header)).sample
-    with one_thread(), wrong_use("--calibrate-on"):
+    with one_thread(), wrong_use("--calibrate-on"), row_progress(progress_console()) as progress:
         scorer = replace(Scorer.load(options.model, options.device), max_pieces=options.max_pieces)
-        return replace(options, calibrate_on=scorer.calibrated(sample).calibration)
+        tell = counted(progress, "learning quality", LOOKS * len(sample))
+        return replace(options, calibrate_on=scorer.calibrated(sample, tell=tell).calibration)
 
 
 def progress_console() -> Console:

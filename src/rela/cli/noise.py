@@ -103,10 +103,11 @@ def _read(source: Path, target: Path, count: int | None) -> list[tuple[str, str]
     read = read_pairs(PairSource.files(source, target), report=report)
     found = [(pair.source, pair.target) for pair in islice(read, count)]
     kept = [pair for pair in found if "\t" not in pair[0] + pair[1]]
-    if not kept:
-        raise ValueError(f"{source} and {target}: expected at least one sentence pair, got none")
     left_out = report.counts | ({"tab": len(found) - len(kept)} if len(kept) < len(found) else {})
-    if left_out:
-        counts = ", ".join(f"{name} {number:,}" for name, number in sorted(left_out.items()))
+    counts = ", ".join(f"{name} {number:,}" for name, number in sorted(left_out.items()))
+    if not kept:
+        why = f"; all are left out: {counts}" if counts else ""
+        raise ValueError(f"{source} and {target}: expected at least one sentence pair, got none{why}")
+    if counts:
         warn(f"{source} and {target}: pairs that are left out: {counts}")
     return kept

@@ -20,7 +20,7 @@ from rela.filtering.encoding import EncodedWindow
 from rela.filtering.features import force_bare
 from rela.filtering.kept import KeptScores
 from rela.filtering.pool import PoolOptions, one_thread, scoring
-from rela.filtering.scorer import FEWEST_PAIRS, MAX_PIECES, Scorer, WindowScores
+from rela.filtering.scorer import FEWEST_PAIRS, LOOKS, MAX_PIECES, Scorer, WindowScores
 from rela.filtering.survey import SAMPLE, Survey, look_through
 from rela.filtering.writing import TOO_MANY_PIECES
 from rela.text.readers import MAX_CHARS, PairSource
@@ -164,26 +164,16 @@ class ScoredCorpus:
 
 def score_corpus(options: ScoreOptions, folder: Path, progress: Progress) -> ScoredCorpus:
     """Score a corpus that lies in files. What was kept in the folder by a run before it is not scored again."""
-
-    def seen(what: str, total: float | None) -> Callable[[int], None]:
-        done = [0]
-
-        def advance(count: int) -> None:
-            done[0] += count
-            progress(what, done[0], total)
-
-        return advance
-
     state = state_of(options.source)
-    survey = look_through(options.windows(), seed=options.seed, seen=seen("reading", None))
+    survey = look_through(options.windows(), seed=options.seed, seen=counted(progress, "reading", None))
     scorer = replace(Scorer.load(options.model, options.device), max_pieces=options.max_pieces)
     chosen = _chosen_calibration(scorer, options, survey.sample)
     kept = KeptScores(folder, _recipe(options, scorer, chosen))
     try:
-        calibration = chosen or kept.calibration(lambda: _learned(scorer, options, survey.sample))
+        calibration = chosen or kept.calibration(lambda: _learned(scorer, options, survey.sample, progress))
         todo = {number for number in range(survey.num_windows) if not kept.has(number)}
         share = _speed_share(replace(scorer, calibration=calibration), survey.sample) if todo else None
-        advance = seen("scoring", survey.num_rows)
+        advance = counted(progress, "scoring", survey.num_rows)
 
         def unscored() -> Iterator[RowWindow]:
             for window in options.windows() if todo else ():
@@ -204,13 +194,25 @@ def score_corpus(options: ScoreOptions, folder: Path, progress: Progress) -> Sco
         raise
 
 
+def counted(progress: Progress, what: str, total: float | None) -> Callable[[int], None]:
+    """Is told how many more, and tells how many in all."""
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(what, done, total)
+
+    return advance
+
+
 def score_stream(options: ScoreOptions, progress: Progress) -> Iterator[tuple[RowWindow, WindowScores]]:
     """Score rows as they come, from a stream that can be read once. Nothing is kept: it cannot be gone on with."""
     windows = options.windows()
     first = list(islice(windows, _STREAM_WINDOWS))
     scorer = replace(Scorer.load(options.model, options.device), max_pieces=options.max_pieces)
     sample = [pair for window in first for pair in window.pairs][:SAMPLE]
-    calibration = calibration_for(scorer, options, sample)
+    calibration = calibration_for(scorer, options, sample, progress)
     done = 0
     with scoring(options.pool(calibration)) as score:
         for window, scores in score(chain(first, windows)):
@@ -219,14 +221,17 @@ def score_stream(options: ScoreOptions, progress: Progress) -> Iterator[tuple[Ro
             yield window, scores
 
 
-def calibration_for(scorer: Scorer, options: ScoreOptions, sample: list[tuple[str, str]]) -> Calibration:
+def calibration_for(
+    scorer: Scorer, options: ScoreOptions, sample: list[tuple[str, str]], progress: Progress
+) -> Calibration:
     """By what quality is computed, as the options say."""
-    return _chosen_calibration(scorer, options, sample) or _learned(scorer, options, sample)
+    return _chosen_calibration(scorer, options, sample) or _learned(scorer, options, sample, progress)
 
 
-def _learned(scorer: Scorer, options: ScoreOptions, sample: list[tuple[str, str]]) -> Calibration:
+def _learned(scorer: Scorer, options: ScoreOptions, sample: list[tuple[str, str]], progress: Progress) -> Calibration:
+    tell = counted(progress, "learning quality", LOOKS * len(sample))
     with one_thread():
-        found = scorer.calibrated(sample, seed=options.seed).calibration
+        found = scorer.calibrated(sample, seed=options.seed, tell=tell).calibration
     assert found is not None
     return found
 

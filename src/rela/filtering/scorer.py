@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -44,6 +44,8 @@ FEWEST_PAIRS: Final = 50
 _MATCHES: Final = 0.6  # of the area under the curve: a head below this does not tell a match
 _SPOILED: Final = 4
 """Spoiled pairs that quality is learned from, for each pair of the corpus."""
+LOOKS: Final = _SPOILED + 2
+"""How often a sample is looked at, about, to learn quality: as it is, spoiled, and with its targets shuffled."""
 _WORD_LOSS: Final = 99.0  # percentile of the words of pairs as they are
 _SURFACE: Final = ("length_ratio", "copied", "numbers", "strange.source", "strange.target")
 _DIGITS: Final = re.compile(r"\d+")
@@ -51,6 +53,10 @@ _DIGITS: Final = re.compile(r"\d+")
 
 class TooFewPairsError(ValueError):
     """There is not enough to learn quality from."""
+
+
+def _nobody(_: int) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -256,8 +262,12 @@ class Scorer:
         *,
         noises: Sequence[str] = tuple(NOISES),
         seed: int = 1,
+        tell: Callable[[int], object] = _nobody,
     ) -> Scorer:
-        """The same model, calibrated on a sample of a corpus: its pairs, and the same pairs spoiled in these ways."""
+        """The same model, calibrated on a sample of a corpus: its pairs, and the same pairs spoiled in these ways.
+
+        ``tell`` is told how many more pairs were looked at: of :data:`LOOKS` times those of the sample, about.
+        """
         if isinstance(noises, str) or not noises or not set(noises) <= set(NOISES):
             raise ValueError(f"noises: expected a list of some of {', '.join(NOISES)}, got {noises!r}")
         if seed < 0:
@@ -275,11 +285,13 @@ class Scorer:
         usable = [pairs[place] for place in places.tolist()]
         letters = Letters.learn([source for source, _ in usable]), Letters.learn([target for _, target in usable])
         seen = self._look(window, pairs, places, letters=letters, word_losses=True)
+        tell(len(usable))
         material = Material(usable, self.languages.target)
-        spoiled = self.spoiled_features(material, noises, seed, letters)
+        spoiled = self.spoiled_features(material, noises, seed, letters, tell)
         shuffled = self.features(
             [(noisy.source, noisy.target) for noisy in make_noise("shuffled", material, seed)], letters
         )
+        tell(len(shuffled))
         if not spoiled:
             raise TooFewPairsError(
                 "expected pairs that can be spoiled, to learn from what a bad pair is, got none, such as the same pair "
@@ -298,7 +310,12 @@ class Scorer:
         )
 
     def spoiled_features(
-        self, material: Material, noises: Sequence[str], seed: int, letters: tuple[Letters, Letters] | None = None
+        self,
+        material: Material,
+        noises: Sequence[str],
+        seed: int,
+        letters: tuple[Letters, Letters] | None = None,
+        tell: Callable[[int], object] = _nobody,
     ) -> dict[str, Floats]:
         """Features ``[m, F]`` of spoiled pairs, by noise: of each about as many, in all four for each pair."""
         chosen = np.random.default_rng(seed).permutation(len(material.pairs))
@@ -308,6 +325,7 @@ class Scorer:
             made = {noisy.place: (noisy.source, noisy.target) for noisy in make_noise(noise, material, seed)}
             turned = np.roll(chosen, -number * share).tolist()
             features = self.features([made[place] for place in turned if place in made][:share], letters)
+            tell(len(features))
             if len(features := features[~np.isnan(features[:, 0])]):  # not those with too many pieces
                 found[noise] = features
         return found

@@ -1,6 +1,6 @@
 """`RelaFilter`: the scores of `rela score` as a filter of OpusFilter.
 
-In a configuration of OpusFilter, name this module and the class:
+In a configuration of OpusFilter, name this module and the class::
 
     - RelaFilter:
         model: /models/en-de

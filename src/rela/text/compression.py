@@ -23,6 +23,11 @@ STDIN: Final = "-"
 
 _STARTS: Final = {b"\x1f\x8b\x08": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
 """How packed files begin; none of it is UTF-8."""
+_UNKNOWN_STARTS: Final = {
+    **{b"BZh%d1AY&SY" % level: ".bz2" for level in range(1, 10)},
+    b"PK\x03\x04": ".zip",
+}
+"""The same of packings that we do not unpack; no text begins with any of them."""
 _BUFFER: Final = 1 << 18
 _ZSTD_CHUNK: Final = 1 << 10
 """Packed bytes taken at once: zstd may turn 4 of them into 128 KiB, so this bounds the memory to 32 MiB."""
@@ -77,12 +82,18 @@ def _check_plain(stream: IO[bytes], name: str) -> None:
     """Refuse packed bytes where text is expected; thousands of lines that are not UTF-8 would say less."""
     if not isinstance(stream, io.BufferedReader) or stream.isatty():
         return
-    start = stream.peek(max(map(len, _STARTS)))
+    start = stream.peek(max(map(len, _STARTS | _UNKNOWN_STARTS)))
     for first, packing in _STARTS.items():
         if start.startswith(first):
             raise ValueError(
                 f"{name}: expected text, got what looks like a {packing} file; unpack it first, or give a file whose "
                 f"name ends in {packing}"
+            )
+    for first, packing in _UNKNOWN_STARTS.items():
+        if start.startswith(first):
+            raise ValueError(
+                f"{name}: expected text, or a file packed as {', '.join(_UNPACKERS)}, got what looks like a {packing} "
+                "file; unpack it first"
             )
 
 

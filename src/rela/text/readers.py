@@ -210,8 +210,11 @@ def split_json(raw: bytes, keys: tuple[str, str]) -> tuple[bytes | None, bytes |
 
 
 def parse_json(text: str) -> Any:
-    """A line of JSON. One that is nested too deeply is a ValueError whoever reads it: Python's own limit depends on the
-    functions that called."""
+    """A line of JSON, or what Python takes for it: NaN and infinity are numbers to it.
+
+    One that is nested too deeply is a ValueError whoever reads it: Python's own limit depends on the functions that
+    called.
+    """
     if text.count("[") + text.count("{") > MAX_NESTING and _nesting(text) > MAX_NESTING:
         raise ValueError(f"expected at most {MAX_NESTING} objects and lists inside each other, got more")
     return json.loads(text)
