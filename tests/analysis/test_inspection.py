@@ -227,7 +227,7 @@ class TestErrors:
     def test_others(self, model: tuple[Transformer, Tokenizers], inspection: Inspection, tmp_path: Path):
         with pytest.raises(ValueError, match="layer: expected 0 to 1"):
             rela.inspect(model, "a", "b", ablate=[("cross", 2, 0)])
-        with pytest.raises(TypeError, match=r"model: expected the path of a model directory, a Translator or"):
+        with pytest.raises(TypeError, match=r"model: expected the path of a model directory, a Translator, "):
             rela.inspect(model[0], "a", "b")  # pyright: ignore[reportArgumentType, reportCallIssue]
         with pytest.raises(FileNotFoundError, match="expected a model directory"):
             rela.inspect(tmp_path / "none", "a", "b")

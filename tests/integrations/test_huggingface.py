@@ -3,7 +3,6 @@
 import copy
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +14,6 @@ pytest.importorskip("transformers")
 
 from tests.integrations.huggingface_models import MODELS, PAD, VOCABULARY, build, texts
 from transformers import AutoModel, PreTrainedModel
-from transformers.utils import logging
 
 import rela
 from rela.attention.conversion import Conversion
@@ -29,13 +27,7 @@ SEQ2SEQ = ("marian", "bart", "mbart", "m2m100", "t5")
 DECODERS = ("llama", "gpt2")
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable_progress_bar()
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    yield
-    logging.set_verbosity(verbosity)
+pytestmark = pytest.mark.usefixtures("quiet_transformers")
 
 
 def converted(name: str, attention: str = "rela-g", where: Any = KINDS) -> PreTrainedModel:

@@ -1,7 +1,6 @@
 """Our translation models in transformers: the same folder, the same translations, and back again."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +8,6 @@ import pytest
 import torch
 from tests.training.helpers import TWO_LAYERS, make_store, tiny_config, train
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, Trainer, TrainingArguments, pipeline
-from transformers.utils import logging
 
 import rela
 from rela.attention.spec import KINDS
@@ -19,13 +17,7 @@ from rela.integrations.huggingface import RelaForConditionalGeneration, RelaToke
 SOURCES = ["one two three!", "four!", "seven eight one two!", "five five six!", "two one six six eight!"]
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable_progress_bar()
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    yield
-    logging.set_verbosity(verbosity)
+pytestmark = pytest.mark.usefixtures("quiet_transformers")
 
 
 class Made(NamedTuple):

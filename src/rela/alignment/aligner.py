@@ -13,9 +13,10 @@ from rela.alignment.gold import GoldReader
 from rela.alignment.links import Alignment, SoftAlignment, align_encoded, weigh_encoded
 from rela.alignment.pairs import EncodedPair, cut_pair, encode_pairs
 from rela.alignment.symmetrise import Method, symmetrise
-from rela.model.directory import Languages, find_model_folder, load_model
-from rela.model.transformer import Transformer
-from rela.text.store import Tokenizers
+from rela.model.directory import Languages, find_model_folder
+from rela.model.opening import open_model
+from rela.model.seq2seq import Seq2Seq
+from rela.text.subwords import PairEncoding
 from rela.text.worded import Wording
 
 MAX_PIECES: Final = 1024
@@ -40,8 +41,8 @@ class Aligner:
     """
 
     folder: Path
-    model: Transformer
-    tokenizers: Tokenizers
+    model: Seq2Seq
+    tokenizers: PairEncoding
     languages: Languages
     choice: Choice
     wording: Wording = field(default_factory=Wording)
@@ -53,7 +54,7 @@ class Aligner:
     ) -> Aligner:
         """From a model directory or a finished run's folder; with the choice remembered there, or the default."""
         path = find_model_folder(Path(folder))
-        model, tokenizers, languages = load_model(path)
+        model, tokenizers, languages = open_model(path)
         return cls(
             folder=path,
             model=model.to(device),

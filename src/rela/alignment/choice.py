@@ -10,7 +10,7 @@ from typing import Any
 from rela._files import write_text
 from rela.alignment.batched import RULES, Rule, Shift
 from rela.model.directory import ALIGNMENT_FILE
-from rela.model.transformer import Transformer
+from rela.model.seq2seq import Seq2Seq
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Choice:
         head = "mean" if self.head is None else self.head
         return f"layer:{self.layer + 1}|head:{head}|shift:{'yes' if self.shifted else 'no'}|rule:{self.rule}"
 
-    def check(self, model: Transformer) -> None:
+    def check(self, model: Seq2Seq) -> None:
         """Raise a ValueError if a model has no such layer or head."""
         layers, heads = model.config.decoder_layers, model.config.num_heads
         if not 0 <= self.layer < layers:
@@ -56,7 +56,7 @@ class Choice:
             raise ValueError(f"rule: expected {' or '.join(RULES)}, got {self.rule!r}")
 
 
-def default_choice(model: Transformer) -> Choice:
+def default_choice(model: Seq2Seq) -> Choice:
     """What the paper found best: the middle layer, shifted."""
     return Choice(model.config.decoder_layers // 2, shifted=True)
 
@@ -66,7 +66,7 @@ def save_choice(folder: Path, choice: Choice) -> None:
     write_text(folder / ALIGNMENT_FILE, json.dumps(asdict(choice)) + "\n")
 
 
-def load_choice(folder: Path, model: Transformer) -> Choice:
+def load_choice(folder: Path, model: Seq2Seq) -> Choice:
     """The choice beside a model, or the default. Files of earlier versions have neither head nor rule."""
     path = folder / ALIGNMENT_FILE
     if not path.is_file():

@@ -17,8 +17,8 @@ from rela.alignment.errors import ErrorCounts, GoldLinks, Link
 from rela.alignment.pairs import EncodedPair, PairBatch, by_length, encode_pairs, windows
 from rela.alignment.tally import AlignmentErrors, GoldBatch
 from rela.alignment.weights import visit_cross_weights
-from rela.model.transformer import Transformer
-from rela.text.store import Tokenizers
+from rela.model.seq2seq import Seq2Seq
+from rela.text.subwords import PairEncoding
 
 _ENOUGH: Final = 20  # words; with fewer, chance would decide
 
@@ -43,7 +43,7 @@ class Limits:
     shifted: bool | None = None
     rule: Rule | None = None
 
-    def choices(self, model: Transformer) -> list[Choice]:
+    def choices(self, model: Seq2Seq) -> list[Choice]:
         """All choices within these limits; of equally good ones, the first is taken."""
         layers = range(model.config.decoder_layers) if self.layer is None else [self.layer]
         heads = [None, *range(model.config.num_heads)] if self.head is None else [_head(self.head)]
@@ -72,7 +72,7 @@ def same_words(source_words: Sequence[str], target_words: Sequence[str]) -> list
     ]
 
 
-def choose(model: Transformer, tokenizers: Tokenizers, pairs: Sequence[tuple[str, str]]) -> Choice | None:
+def choose(model: Seq2Seq, tokenizers: PairEncoding, pairs: Sequence[tuple[str, str]]) -> Choice | None:
     """The layer and rows that link most of the words that are the same on both sides; None: there are too few."""
     numbered = ((line, source, target) for line, (source, target) in enumerate(pairs, start=1))
     encoded = encode_pairs(tokenizers, numbered)
@@ -86,7 +86,7 @@ def choose(model: Transformer, tokenizers: Tokenizers, pairs: Sequence[tuple[str
 
 
 def choose_by_gold(
-    model: Transformer,
+    model: Seq2Seq,
     pairs: Iterable[tuple[EncodedPair, GoldLinks]],
     limits: Limits | None = None,
     name: str = "gold links",
@@ -106,7 +106,7 @@ def choose_by_gold(
 
 
 def count_errors(
-    model: Transformer,
+    model: Seq2Seq,
     pairs: Iterable[tuple[EncodedPair, GoldLinks]],
     progress: Callable[[int], None] = lambda _: None,
 ) -> AlignmentErrors:

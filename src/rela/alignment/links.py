@@ -14,8 +14,8 @@ from rela.alignment.choice import Choice, default_choice
 from rela.alignment.errors import Link
 from rela.alignment.pairs import EncodedPair, PairBatch, by_length, encode_pairs, windows
 from rela.alignment.weights import visit_cross_weights
-from rela.model.transformer import Transformer
-from rela.text.store import Tokenizers
+from rela.model.seq2seq import Seq2Seq
+from rela.text.subwords import PairEncoding
 from rela.text.worded import Wording
 
 T = TypeVar("T")
@@ -38,8 +38,8 @@ class SoftAlignment(NamedTuple):
 
 
 def align(
-    model: Transformer,
-    tokenizers: Tokenizers,
+    model: Seq2Seq,
+    tokenizers: PairEncoding,
     pairs: Iterable[tuple[str, str]],
     choice: Choice | None = None,
     wording: Wording | None = None,
@@ -52,8 +52,8 @@ def align(
 
 
 def align_softly(
-    model: Transformer,
-    tokenizers: Tokenizers,
+    model: Seq2Seq,
+    tokenizers: PairEncoding,
     pairs: Iterable[tuple[str, str]],
     choice: Choice | None = None,
     wording: Wording | None = None,
@@ -62,9 +62,7 @@ def align_softly(
     return weigh_encoded(model, _encoded(tokenizers, pairs, wording), choice)
 
 
-def align_encoded(
-    model: Transformer, pairs: Iterable[EncodedPair], choice: Choice | None = None
-) -> Iterator[Alignment]:
+def align_encoded(model: Seq2Seq, pairs: Iterable[EncodedPair], choice: Choice | None = None) -> Iterator[Alignment]:
     """The same as :func:`align`, of pairs that have their pieces already."""
     chosen = default_choice(model) if choice is None else choice
 
@@ -76,7 +74,7 @@ def align_encoded(
 
 
 def weigh_encoded(
-    model: Transformer, pairs: Iterable[EncodedPair], choice: Choice | None = None
+    model: Seq2Seq, pairs: Iterable[EncodedPair], choice: Choice | None = None
 ) -> Iterator[SoftAlignment]:
     """The same as :func:`align_softly`, of pairs that have their pieces already."""
     chosen = default_choice(model) if choice is None else choice
@@ -90,14 +88,14 @@ def weigh_encoded(
 
 
 def _encoded(
-    tokenizers: Tokenizers, pairs: Iterable[tuple[str, str]], wording: Wording | None
+    tokenizers: PairEncoding, pairs: Iterable[tuple[str, str]], wording: Wording | None
 ) -> Iterator[EncodedPair]:
     numbered = ((line, source, target) for line, (source, target) in enumerate(pairs, start=1))
     return encode_pairs(tokenizers, numbered, wording)
 
 
 def _by_batches(
-    model: Transformer,
+    model: Seq2Seq,
     pairs: Iterable[EncodedPair],
     choice: Choice,
     finish: Callable[[Tensor, PairBatch], list[T]],
@@ -113,7 +111,7 @@ def _by_batches(
         yield from ((pair, found[place]) for place, pair in enumerate(window))
 
 
-def _chosen_weights(model: Transformer, batch: PairBatch, choice: Choice) -> Tensor:
+def _chosen_weights(model: Seq2Seq, batch: PairBatch, choice: Choice) -> Tensor:
     """Of the chosen head, or the mean over all: ``[B, 1, T, S]``."""
     seen: list[Tensor] = []
     visit_cross_weights(model, batch, [choice.layer], lambda _, weights: seen.append(weights))

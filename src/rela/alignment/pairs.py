@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rela.text.batches import pad_rows
-from rela.text.store import Tokenizers
-from rela.text.subwords import Subwords
+from rela.text.subwords import PairEncoding, SideEncoding, Subwords
 from rela.text.vocabulary import BOS, EOS
 from rela.text.worded import Worded, Wording
 from rela.text.words import pieces_of_words, split_words, word_texts
@@ -44,7 +43,7 @@ class EncodedPair(NamedTuple):
     target: Side
 
 
-def encode_side(subwords: Subwords, worded: Worded) -> Side:
+def encode_side(subwords: SideEncoding, worded: Worded) -> Side:
     """The pieces of a text, and which of them belong to which of its words."""
     encoded = subwords.encode_with_spans(worded.text)
     return Side(worded.words, encoded.ids, pieces_of_words(encoded.spans, worded.spans))
@@ -69,7 +68,7 @@ def decoded_side(subwords: Subwords, ids: Sequence[int]) -> Side:
 
 
 def encode_pairs(
-    tokenizers: Tokenizers, pairs: Iterable[tuple[int, str, str]], wording: Wording | None = None
+    tokenizers: PairEncoding, pairs: Iterable[tuple[int, str, str]], wording: Wording | None = None
 ) -> Iterator[EncodedPair]:
     """Pairs of line, source and target, encoded one by one as they are asked for."""
     read = (wording or Wording()).read

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from rela.alignment.pairs import PairBatch
 from rela.attention.heads import Heads, Observation, Observer
-from rela.model.transformer import Transformer, evaluating
+from rela.model.seq2seq import Seq2Seq
+from rela.model.transformer import evaluating
 
 Visit = Callable[[int, Tensor], None]
 
@@ -19,7 +20,7 @@ class _SeenAll(Exception):  # noqa: N818 (it is no error)
 
 
 @torch.inference_mode()
-def visit_cross_weights(model: Transformer, batch: PairBatch, layers: Collection[int], visit: Visit) -> None:
+def visit_cross_weights(model: Seq2Seq, batch: PairBatch, layers: Collection[int], visit: Visit) -> None:
     """Call ``visit(layer, weights)`` for these layers, from 0, in rising order; weights are ``[B, H, T, S]``.
 
     Row ``i`` predicts target piece ``i`` and has piece ``i - 1`` as its input (BOS for row 0); the last row of a pair

@@ -19,9 +19,9 @@ from torch import Tensor
 from rela.alignment.pairs import PairBatch
 from rela.analysis.losses import piece_losses
 from rela.attention.heads import Heads, Observation
-from rela.attention.multihead import MultiheadAttention
 from rela.attention.spec import KINDS, Kind
-from rela.model.transformer import Transformer, evaluating
+from rela.model.seq2seq import Seq2Seq
+from rela.model.transformer import evaluating
 
 Values = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -35,7 +35,7 @@ class Head(NamedTuple):
     head: int
 
 
-def check_head(model: Transformer, head: tuple[Any, Any, Any]) -> Head:
+def check_head(model: Seq2Seq, head: tuple[Any, Any, Any]) -> Head:
     """The head, if the model has it."""
     try:
         kind, layer, number = head
@@ -55,42 +55,17 @@ def check_head(model: Transformer, head: tuple[Any, Any, Any]) -> Head:
 
 
 @contextlib.contextmanager
-def silenced(model: Transformer, heads: Iterable[tuple[Kind, int, int]]) -> Generator[None]:
+def silenced(model: Seq2Seq, heads: Iterable[tuple[Kind, int, int]]) -> Generator[None]:
     """Inside, these heads' slices of the concatenated heads are exactly zero, before the norm that the model applies.
 
-    Their rows of the value projection are zero for that time, in the model itself: nobody else may use it meanwhile.
-    Afterwards, also after an error, every bit is as it was.
+    In the model itself: nobody else may use it meanwhile.
     """
     attentions = model.attentions()
-    # Each part once: of one that is named twice, the second copy would be of zeros.
-    chosen = dict.fromkeys(check_head(model, head) for head in heads)
-    parts = [part for kind, layer, head in chosen for part in _value_parts(attentions[kind][layer], head)]
-    kept = [part.clone() for part in parts]
-    try:
-        with torch.inference_mode():  # both kinds of tensors may be written here
-            for part in parts:
-                part.zero_()
+    chosen = [check_head(model, head) for head in heads]
+    with contextlib.ExitStack() as stack:
+        for kind, layer, head in chosen:
+            stack.enter_context(attentions[kind][layer].silenced([head]))
         yield
-    finally:
-        with torch.inference_mode():
-            for part, was in zip(parts, kept, strict=True):
-                part.copy_(was)
-
-
-def _value_parts(attention: MultiheadAttention, head: int) -> list[Tensor]:
-    """Views of all parameters that make the values of one head."""
-    size, start = attention.embed_dim, head * attention.head_dim
-    rows = slice(start, start + attention.head_dim)
-    if attention.in_proj_weight is not None:
-        parts = [attention.in_proj_weight.detach()[2 * size :][rows]]
-    else:
-        assert attention.v_proj_weight is not None
-        parts = [attention.v_proj_weight.detach()[rows]]
-    if attention.in_proj_bias is not None:
-        parts.append(attention.in_proj_bias.detach()[2 * size :][rows])
-    if attention.bias_v is not None:
-        parts.append(attention.bias_v.detach()[..., rows])
-    return parts
 
 
 class AblatedBatch:
@@ -100,7 +75,7 @@ class AblatedBatch:
     was seen as null, the slice of the head is 0 to the last bit.
     """
 
-    def __init__(self, model: Transformer, batch: PairBatch) -> None:
+    def __init__(self, model: Seq2Seq, batch: PairBatch) -> None:
         self.model, self.batch = model, batch
         self.null: dict[Kind, list[Tensor]] = {"decoder": [], "cross": []}
         """For each layer ``[B, H, T]``: True where a head is null."""
@@ -181,7 +156,7 @@ class AblationResult:
 class Ablation:
     """Silences every head in turn, batch by batch; what it keeps does not grow with them."""
 
-    def __init__(self, model: Transformer, kinds: Collection[Kind] = KINDS) -> None:
+    def __init__(self, model: Seq2Seq, kinds: Collection[Kind] = KINDS) -> None:
         if wrong := [kind for kind in kinds if kind not in KINDS]:
             raise ValueError(f"kinds: expected some of {', '.join(KINDS)}, got {wrong[0]!r}")
         self.model = model

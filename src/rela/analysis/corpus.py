@@ -14,7 +14,7 @@ from rela.alignment.pairs import EncodedPair, encode_side
 from rela.analysis.tags import Tagger, check_tags, read_tags
 from rela.text.problems import ReadReport
 from rela.text.readers import MAX_CHARS, PairSource, count_lines, read_pairs
-from rela.text.store import Tokenizers
+from rela.text.subwords import PairEncoding
 from rela.text.worded import Wording
 
 _CHARS_A_PIECE: Final = 16
@@ -111,7 +111,7 @@ class Corpus:
                 f"line n of the other, got {source:,} and {target:,}"
             )
 
-    def read(self, tokenizers: Tokenizers) -> Reading:
+    def read(self, tokenizers: PairEncoding) -> Reading:
         """All pairs without a problem, in order, in a model's pieces."""
         return Reading(self, tokenizers)
 
@@ -125,7 +125,7 @@ class Reading:
         gold: the reader of the gold links.
     """
 
-    def __init__(self, corpus: Corpus, tokenizers: Tokenizers) -> None:
+    def __init__(self, corpus: Corpus, tokenizers: PairEncoding) -> None:
         self.corpus = corpus
         self.report = ReadReport()
         self.num_long = 0
@@ -165,7 +165,7 @@ class Reading:
         most = self.corpus.max_pieces
         return [f"{TOO_LONG}: {self.num_long:,} (pairs with more than {most:,} pieces on a side; see --max-pieces)"]
 
-    def _read(self, tokenizers: Tokenizers) -> Iterator[Item]:
+    def _read(self, tokenizers: PairEncoding) -> Iterator[Item]:
         for item in self._tagged(self._with_gold(self._encoded(tokenizers))):
             if max(len(item.pair.source.ids), len(item.pair.target.ids)) > self.corpus.max_pieces:
                 self.num_long += 1
@@ -174,7 +174,7 @@ class Reading:
         if self.gold is not None:
             self.gold.check_end(self.report.num_lines)
 
-    def _encoded(self, tokenizers: Tokenizers) -> Iterator[Item]:
+    def _encoded(self, tokenizers: PairEncoding) -> Iterator[Item]:
         corpus = self.corpus
         files = PairSource.files(corpus.source, corpus.target)
         for line, source, target in read_pairs(files, report=self.report, max_chars=corpus.max_chars):

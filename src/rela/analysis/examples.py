@@ -18,8 +18,8 @@ from rela.alignment.naive import merged_links
 from rela.analysis.inspection import Inspection, inspect
 from rela.analysis.sample import Example
 from rela.attention.spec import KINDS
-from rela.model.transformer import Transformer
-from rela.text.store import Tokenizers
+from rela.model.seq2seq import Seq2Seq
+from rela.text.subwords import PairEncoding
 from rela.text.vocabulary import EOS, SPECIAL_PIECES
 from rela.text.worded import Wording
 
@@ -53,8 +53,8 @@ class ExamplesFile:
     def add(
         self,
         name: str,
-        model: Transformer,
-        tokenizers: Tokenizers,
+        model: Seq2Seq,
+        tokenizers: PairEncoding,
         best: dict[str, Any] | None,
         see: Callable[[int, Example, Inspection], None],
     ) -> None:

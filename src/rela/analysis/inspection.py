@@ -18,15 +18,17 @@ from rela.analysis.ablation import AblatedBatch, Head, check_head
 from rela.attention.heads import Observation
 from rela.attention.spec import KINDS, Kind
 from rela.decoding.translator import Translator
-from rela.model.directory import load_model
-from rela.model.transformer import Transformer
-from rela.text.store import Tokenizers
-from rela.text.subwords import Subwords
+from rela.model.opening import adapt_model, open_model
+from rela.model.seq2seq import Seq2Seq
+from rela.text.subwords import PairEncoding, SideEncoding
 from rela.text.vocabulary import BOS, EOS, SPECIAL_PIECES
 from rela.text.worded import Wording
 
-ModelLike = str | os.PathLike[str] | Translator | tuple[Transformer, Tokenizers]
-"""The folder of a model or of a run, a translator, or a model with its tokenizers."""
+ModelLike = str | os.PathLike[str] | Translator | tuple[Any, Any]
+"""The folder of a model or of a run, a translator, or a model with its tokenizers.
+
+Or a model of another library with its tokenizer, once the integration is imported.
+"""
 
 
 class WordWeights(NamedTuple):
@@ -196,14 +198,14 @@ def inspect(
     return found[0] if single else found
 
 
-def piece_labels(subwords: Subwords, ids: Sequence[int]) -> list[str]:
+def piece_labels(subwords: SideEncoding, ids: Sequence[int]) -> list[str]:
     """Pieces as text, without the blank that the encoding puts before the first one."""
     pieces = subwords.pieces(ids)
     return [*(piece.removeprefix(" ") for piece in pieces[:1]), *pieces[1:]]
 
 
 def _inspect_batch(
-    model: Transformer, tokenizers: Tokenizers, pairs: Sequence[EncodedPair], heads: Sequence[Head]
+    model: Seq2Seq, tokenizers: PairEncoding, pairs: Sequence[EncodedPair], heads: Sequence[Head]
 ) -> Iterator[Inspection]:
     seen: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
     handles = [
@@ -260,18 +262,22 @@ def _collector(found: list[Tensor], layers: int) -> Any:
     return look
 
 
-def _resolved(model: Any) -> tuple[Transformer, Tokenizers]:
+def _resolved(model: Any) -> tuple[Seq2Seq, PairEncoding]:
     if isinstance(model, str | os.PathLike):
-        loaded = load_model(model)
-        return loaded.model, loaded.tokenizers
+        opened = open_model(model)
+        return opened.model, opened.tokenizers
     if isinstance(model, Translator):
         return model.model, model.tokenizers
     if isinstance(model, tuple) and len(model) >= 2:  # a LoadedModel has its languages too
-        transformer, tokenizers = model[:2]
-        if isinstance(transformer, Transformer) and isinstance(tokenizers, Tokenizers):
-            return transformer, tokenizers
+        inner, tokenizers = model[:2]
+        if isinstance(inner, Seq2Seq) and hasattr(tokenizers, "source"):
+            return inner, tokenizers
+        adapted = adapt_model(inner, tokenizers)
+        if adapted is not None:
+            return adapted
     raise TypeError(
-        f"model: expected the path of a model directory, a Translator or (Transformer, Tokenizers), got {model!r:.200}"
+        "model: expected the path of a model directory, a Translator, (Transformer, Tokenizers), or (model, tokenizer) "
+        f"of transformers with rela.integrations.huggingface imported, got {model!r:.200}"
     )
 
 

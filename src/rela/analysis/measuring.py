@@ -20,8 +20,9 @@ from rela.analysis.probe import Meter, Probe, Seen, taus_of
 from rela.analysis.statistics import Statistics
 from rela.analysis.tags import NullByTag
 from rela.attention.spec import KINDS, Kind
-from rela.model.transformer import Transformer, evaluating
-from rela.text.store import Tokenizers
+from rela.model.seq2seq import Seq2Seq
+from rela.model.transformer import evaluating
+from rela.text.subwords import PairEncoding
 
 _TIMED_FIRST: Final = 8
 _TIMED_EVERY: Final = 50
@@ -53,7 +54,7 @@ class Measuring:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Seq2Seq,
         corpus: Corpus,
         *,
         num_hallucinated: int,
@@ -79,7 +80,7 @@ class Measuring:
 
     def run(
         self,
-        tokenizers: Tokenizers,
+        tokenizers: PairEncoding,
         *,
         see_window: Callable[[list[Item]], None] | None = None,
         after_window: Callable[[list[Item]], None] = lambda _: None,

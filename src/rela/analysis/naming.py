@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from rela.model.config import ModelConfig
-from rela.model.directory import WEIGHTS_FILE, Languages, find_model_folder, read_description, read_fingerprint
+from rela.model.directory import Languages, find_model_folder
+from rela.model.opening import describe_model
 
 _TRAITS: Final[Sequence[Callable[[ModelConfig], str]]] = (
     lambda config: f"{config.encoder_layers}+{config.decoder_layers} layers",
@@ -80,22 +81,8 @@ def name_models(paths: Sequence[Path]) -> list[NamedModel]:
 
 def _find(path: Path) -> _Found:
     folder = find_model_folder(path)
-    description = read_description(folder)
-    fingerprint = read_fingerprint(folder / WEIGHTS_FILE)
-    return _Found(
-        path=path,
-        folder=folder,
-        config=description["model"],
-        languages=Languages(description["source_language"], description["target_language"]),
-        seed=_seed(description.get("made_by")),
-        sort=str(folder) if fingerprint is None else fingerprint,
-    )
-
-
-def _seed(made_by: object) -> int | None:
-    """Models of earlier versions do not know theirs."""
-    seed = made_by.get("seed") if isinstance(made_by, dict) else None
-    return seed if isinstance(seed, int) else None
+    config, languages, seed, sort = describe_model(folder)
+    return _Found(path=path, folder=folder, config=config, languages=languages, seed=seed, sort=sort)
 
 
 def _check_directions(found: Sequence[_Found]) -> None:

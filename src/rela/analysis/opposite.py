@@ -16,8 +16,9 @@ from rela.alignment.symmetrise import METHODS, symmetrise
 from rela.analysis.corpus import Corpus, Reading
 from rela.analysis.entry import SCORES, Signatures
 from rela.analysis.results import Measures, measure
-from rela.model.directory import Languages, LoadedModel
-from rela.text.store import Tokenizers
+from rela.model.directory import Languages
+from rela.model.opening import OpenedModel
+from rela.text.subwords import PairEncoding
 
 
 def check_opposite(forward: Languages, backward: Languages, corpus: Corpus) -> None:
@@ -45,8 +46,8 @@ class _Both(NamedTuple):
 
 
 def symmetrised_measures(
-    forward: LoadedModel,
-    backward: LoadedModel,
+    forward: OpenedModel,
+    backward: OpenedModel,
     corpus: Corpus,
     signatures: Signatures,
     progress: Callable[[int], None] = lambda _: None,
@@ -95,7 +96,7 @@ def symmetrised_measures(
     }
 
 
-def _both(reading: Reading, backward: Tokenizers) -> Iterator[_Both]:
+def _both(reading: Reading, backward: PairEncoding) -> Iterator[_Both]:
     corpus = reading.corpus
     for item in reading:
         assert item.gold is not None

@@ -16,7 +16,8 @@ from rela.analysis.statistics import TAUS
 from rela.analysis.sums import Sums, plain_sums
 from rela.attention.heads import Heads, Observation, Observer
 from rela.attention.spec import KINDS, Kind
-from rela.model.transformer import Transformer, evaluating
+from rela.model.seq2seq import Seq2Seq
+from rela.model.transformer import evaluating
 
 
 class Seen(NamedTuple):
@@ -32,7 +33,7 @@ class Seen(NamedTuple):
 Meter = Callable[[Seen], None]
 
 
-def taus_of(model: Transformer, kind: Kind) -> tuple[float, ...]:
+def taus_of(model: Seq2Seq, kind: Kind) -> tuple[float, ...]:
     """The exponents that make distributions of a model's weights; none, if they are distributions."""
     return TAUS if model.config.attention.spec(kind).is_pointwise else ()
 
@@ -40,7 +41,7 @@ def taus_of(model: Transformer, kind: Kind) -> tuple[float, ...]:
 class Probe:
     """Sends the weights of every attention to the meters of its kind. Kinds without meters are not watched."""
 
-    def __init__(self, model: Transformer, meters: Mapping[Kind, Iterable[Meter]]) -> None:
+    def __init__(self, model: Seq2Seq, meters: Mapping[Kind, Iterable[Meter]]) -> None:
         self._model = model
         chosen: dict[Kind, tuple[Meter, ...]] = {kind: tuple(meters.get(kind, ())) for kind in KINDS}
         self._meters: dict[Kind, tuple[Meter, ...]] = {kind: found for kind, found in chosen.items() if found}

@@ -29,7 +29,8 @@ from rela.analysis.opposite import check_opposite, symmetrised_measures
 from rela.analysis.partial import Partial, drop_what_is_empty, recipe_of
 from rela.analysis.results import EXAMPLES_FILE, FORMAT, RESULTS_FILE, Measures, grouped
 from rela.analysis.sample import Sample, examples_of
-from rela.model.directory import LoadedModel, find_model_folder, load_model
+from rela.model.directory import find_model_folder
+from rela.model.opening import OpenedModel, open_model
 
 Progress = Callable[[str, int], None]
 
@@ -85,8 +86,8 @@ def run_study(
         lock.release()
 
 
-def _load(folder: Path, options: StudyOptions) -> LoadedModel:
-    loaded = load_model(folder)
+def _load(folder: Path, options: StudyOptions) -> OpenedModel:
+    loaded = open_model(folder)
     return loaded._replace(model=loaded.model.to(checked_device(options.device)))
 
 
@@ -95,7 +96,7 @@ class _Study:
         self,
         corpus: Corpus,
         options: StudyOptions,
-        backward: LoadedModel | None,
+        backward: OpenedModel | None,
         partial: Partial,
         progress: Progress,
     ) -> None:
@@ -136,7 +137,7 @@ class _Study:
         self._partial.finish()
         return results
 
-    def _measure(self, number: int, named: NamedModel, loaded: LoadedModel, sample: Sample | None) -> Measuring:
+    def _measure(self, number: int, named: NamedModel, loaded: OpenedModel, sample: Sample | None) -> Measuring:
         """From where a model was left. All lines are read, also those that were measured before."""
         options = self._options
         measuring = Measuring(loaded.model, self._corpus, num_hallucinated=options.num_hallucinated, seed=options.seed)
@@ -158,7 +159,7 @@ class _Study:
             warn(f"left out, {named.name}: {line}" if number else f"left out: {line}")
         return measuring
 
-    def _entry(self, number: int, named: NamedModel, loaded: LoadedModel, measuring: Measuring) -> dict[str, Any]:
+    def _entry(self, number: int, named: NamedModel, loaded: OpenedModel, measuring: Measuring) -> dict[str, Any]:
         """Of a model that was measured; what takes more passes is taken from an earlier time, if it was done then."""
         entry = self._partial.entry(number)
         if entry is None:
@@ -178,7 +179,7 @@ class _Study:
             self._partial.keep_entry(number, entry)
         return entry
 
-    def _ablate(self, named: NamedModel, loaded: LoadedModel, signatures: Signatures) -> Measures:
+    def _ablate(self, named: NamedModel, loaded: OpenedModel, signatures: Signatures) -> Measures:
         """Silence each head in turn, on the first pairs."""
         ablation = Ablation(loaded.model)
         items = islice(self._corpus.read(loaded.tokenizers), self._options.num_ablated)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Generator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -64,6 +65,7 @@ class Heads(nn.Module):
     ) -> None:
         """What the attention brings: a norm over all heads together, and numbers for each head."""
         self._observers: OrderedDict[int, _Watcher] = OrderedDict()  # handles hold it weakly: not a plain dict
+        self._silent: tuple[int, ...] = ()
         self.norm = build_norm(self.attention, num_heads * head_dim, head_dim, device=device, dtype=dtype)
 
         def by_head() -> nn.Parameter:
@@ -109,11 +111,24 @@ class Heads(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles have no observers: those watch this module, and may hold graphs that cannot be copied."""
-        return {**self.__dict__, "_observers": OrderedDict()}
+        return {**self.__dict__, "_observers": OrderedDict(), "_silent": ()}
 
     def share_observers(self, other: Heads) -> None:
         """Have the same observers as another module; their handles remove from both."""
         self._observers = other._observers
+
+    @contextlib.contextmanager
+    def silenced(self, heads: Collection[int]) -> Generator[None]:
+        """Inside, these heads' slices of the concatenated heads are exactly zero, before the norm.
+
+        For every user of the module, for that time. Weights are shown as they are without it.
+        """
+        before = self._silent
+        self._silent = (*before, *heads)
+        try:
+            yield
+        finally:
+            self._silent = before
 
     # ------------------------------------------------------------------ inside
 
@@ -152,7 +167,10 @@ class Heads(nn.Module):
         )
         if observed:
             self._notify(attended, mask, query, memory)
-        hidden = concat_heads(attended.output)  # [B, Tq, E]
+        output = attended.output
+        if self._silent:
+            output = output.index_fill(1, torch.tensor(self._silent, device=output.device), 0.0)
+        hidden = concat_heads(output)  # [B, Tq, E]
         if self.norm is not None:
             in_place = type(self.norm) in _IN_PLACE_NORMS and not torch.is_grad_enabled() and not has_hooks(self.norm)
             hidden = self.norm(hidden, inplace=True) if in_place else self.norm(hidden)  # nobody else has it

@@ -11,13 +11,14 @@ from rela.alignment.links import align
 from rela.alignment.pairs import PairBatch, by_length, encode_pairs, windows
 from rela.analysis.losses import piece_losses
 from rela.bench.timing import Speed, compare
-from rela.model.transformer import Transformer, evaluating
-from rela.text.store import Tokenizers
+from rela.model.seq2seq import Seq2Seq
+from rela.model.transformer import evaluating
+from rela.text.subwords import PairEncoding
 
 
 def compare_aligning(
-    model: Transformer,
-    tokenizers: Tokenizers,
+    model: Seq2Seq,
+    tokenizers: PairEncoding,
     pairs: Sequence[tuple[str, str]],
     choice: Choice | None = None,
     *,

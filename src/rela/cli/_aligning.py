@@ -15,6 +15,7 @@ import typer
 from rela._version import __version__
 from rela._warn import warn
 from rela.alignment.errors import ErrorCounts
+from rela.cli._foreign import know_models
 from rela.cli._output import STDOUT, write_json
 from rela.cli._outputs import (
     WINDOW,
@@ -122,6 +123,7 @@ def _load(job: Job) -> tuple[Aligner, Aligner | None]:
     from rela.alignment.aligner import Aligner
     from rela.text.worded import Wording
 
+    know_models([job.model, job.opposite])
     with wrong_use():
         device = str(checked_device(job.device))
     wording = Wording(tokenised=job.tokenised, replacements=job.replacements)

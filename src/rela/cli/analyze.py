@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rela.cli._foreign import know_models
 from rela.cli._options import (
     BaseOption,
     DeviceOption,
@@ -114,6 +115,7 @@ def analyze(
     from rela.cli._progress import CountProgress
     from rela.text.worded import Wording
 
+    know_models([model, *(compare or []), opposite])
     with wrong_use():
         checked_device(device)
     if threads is not None:
@@ -163,10 +165,9 @@ def _given(*paths: Path | None) -> list[Path]:
 
 
 def _languages(model: Path) -> "Languages":
-    from rela.model.directory import Languages, find_model_folder, read_description
+    from rela.model.opening import describe_model
 
-    description = read_description(find_model_folder(model))
-    return Languages(description["source_language"], description["target_language"])
+    return describe_model(model).languages
 
 
 def _tagger(model: Path) -> "Tagger":

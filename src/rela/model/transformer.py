@@ -16,6 +16,7 @@ from rela.attention.multihead import MultiheadAttention
 from rela.attention.spec import Kind
 from rela.model.config import ModelConfig
 from rela.model.dropout import Dropout
+from rela.model.seq2seq import Seq2Seq
 from rela.text.vocabulary import PAD
 
 _FEWEST_POSITIONS: Final = 256  # the table of sinusoids grows from here, by doubling
@@ -118,7 +119,7 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_norm(x + self.feed_forward(x)), past
 
 
-class Transformer(nn.Module):
+class Transformer(Seq2Seq):
     """Encoder and decoder. Hidden states come out; :meth:`logits` or the loss turn them into words.
 
     Padding is ``PAD``. No argument of the forward pass says where it is: the ids do.
@@ -149,19 +150,9 @@ class Transformer(nn.Module):
 
     @property
     def projection(self) -> Tensor:
-        """The matrix from hidden states to the target vocabulary, ``[V, d]``."""
         return self.target_embedding.weight if self.output_weight is None else self.output_weight
 
-    def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
-        """Ids ``[B, S]`` and ``[B, T]`` to hidden states ``[B, T, d]``."""
-        memory, padding = self.encode(source)
-        return self.decode(target_in, memory, padding)
-
     def encode(self, source: Tensor, padding: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """The memory ``[B, S, d]`` of a source, and where its padding is (None: nowhere).
-
-        ``padding`` ``[B, S]``, True at padding, is where the ids do not say it.
-        """
         padding = source.eq(PAD) if padding is None else padding
         mask = padding if bool(padding.any()) else None
         x = self._embed(self.source_embedding, source, 0)
@@ -170,15 +161,10 @@ class Transformer(nn.Module):
         return x, mask
 
     def decode(self, target_in: Tensor, memory: Tensor, memory_padding: Tensor | None) -> Tensor:
-        """Hidden states ``[B, T, d]`` of all target positions at once."""
         x = self._embed(self.target_embedding, target_in, 0)
         for layer in self.decoder:
             x = layer(x, memory, memory_padding)
         return x
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Hidden states to scores of the target vocabulary."""
-        return F.linear(hidden, self.projection)
 
     def start(self, source: Tensor) -> DecoderState:
         """Encode a source and get ready to decode from it."""
@@ -196,16 +182,11 @@ class Transformer(nn.Module):
         return x.squeeze(1), state._replace(past=pasts, length=state.length + 1)
 
     def attentions(self) -> dict[Kind, list[MultiheadAttention]]:
-        """The attention modules of each kind, layer by layer."""
         return {
             "encoder": [layer.self_attention for layer in self.encoder],  # pyright: ignore[reportReturnType]
             "decoder": [layer.self_attention for layer in self._decoder_layers()],
             "cross": [layer.cross_attention for layer in self._decoder_layers()],
         }
-
-    def num_parameters(self) -> int:
-        """How many numbers are trained; shared ones count once."""
-        return sum(parameter.numel() for parameter in self.parameters())
 
     def _decoder_layers(self) -> list[DecoderLayer]:
         return list(self.decoder)  # pyright: ignore[reportReturnType]

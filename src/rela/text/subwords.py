@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers
@@ -40,6 +40,27 @@ class Decoded(NamedTuple):
 
     text: str
     spans: list[Span]
+
+
+class SideEncoding(Protocol):
+    """How the texts of one side become pieces, and pieces text that people read."""
+
+    def encode_with_spans(self, text: str) -> Encoded:
+        """The ids, without BOS and EOS, and the characters that each piece covers."""
+        ...
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Each piece by itself, as text."""
+        ...
+
+
+class PairEncoding(Protocol):
+    """How both sides become pieces; :class:`rela.text.store.Tokenizers` is one."""
+
+    @property
+    def source(self) -> SideEncoding: ...
+    @property
+    def target(self) -> SideEncoding: ...
 
 
 class Subwords:

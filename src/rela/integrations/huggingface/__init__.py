@@ -11,6 +11,7 @@ Needs the extra ``huggingface``: transformers 5.
 
 from rela.integrations.huggingface.conversion import convert as convert
 from rela.integrations.huggingface.heads import NAMES as NAMES
+from rela.integrations.huggingface.looking import register_looking
 from rela.integrations.huggingface.pipeline import TranslationPipeline as TranslationPipeline
 from rela.integrations.huggingface.pipeline import register_pipeline
 from rela.integrations.huggingface.registration import register
@@ -33,3 +34,4 @@ register()
 register_translation()
 register_tokenizer()
 register_pipeline()
+register_looking()

@@ -21,6 +21,7 @@ IMPLEMENTATION: Final = ATTRIBUTE
 CONFIG_KEY: Final = "rela_attention"
 """In a config: what was converted to what, for those who load the model again."""
 
+_SOFTMAX: Final = resolve("softmax")
 _OUTPUTS: Final = ("out_proj", "o_proj", "o", "c_proj", "dense", "wo")
 _COUNTS: Final = ("num_heads", "n_heads", "num_attention_heads")
 
@@ -157,6 +158,19 @@ def _attach(place: Place, spec: AttentionSpec) -> ConvertedHeads:
         module.register_forward_pre_hook(_check_implementation)
     setattr(module, ATTRIBUTE, heads.train(module.training))
     return heads
+
+
+def specs_of(model: PreTrainedModel) -> Iterator[tuple[Place, AttentionSpec]]:
+    """What each attention of a converted model computes; those that were left as they are, softmax."""
+    for place in attentions_of(model):
+        heads = getattr(place.module, ATTRIBUTE, None)
+        yield place, heads.attention if isinstance(heads, ConvertedHeads) else _SOFTMAX
+
+
+def attach_softmax(model: PreTrainedModel) -> None:
+    """Heads for those attentions of a converted model that were not converted: they compute the same, and show it."""
+    for place, spec in specs_of(model):
+        _attach(place, spec)
 
 
 def _check_implementation(module: nn.Module, _: Any) -> None:

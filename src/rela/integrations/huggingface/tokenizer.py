@@ -54,6 +54,11 @@ class RelaTokenizer(PreTrainedTokenizerFast):
         del trust_remote_code
         return kwargs
 
+    @property
+    def ours(self) -> Tokenizers:
+        """The subwords themselves."""
+        return self._ours
+
     def _switch_to_input_mode(self) -> None:
         self._tokenizer = self._backends[0]
 
