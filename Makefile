@@ -26,7 +26,7 @@ help:
 	@echo "make test-all  the long ones too; writes docs/test-all.md"
 	@echo "make lint      style and types alone"
 	@echo "make bench     speed and memory beside others; makes docs/benchmarks.md; most of an hour"
-	@echo "make docs      runs the Python and bash blocks of README.md and docs/"
+	@echo "make docs      builds the documentation into docs/_build, and runs its Python and bash blocks"
 
 demo: $(VENV)/.stamp
 	$(BIN)/rela demo
@@ -85,6 +85,7 @@ runs/demo-rela-g/training: | $(VENV)/.stamp
 	$(BIN)/rela demo
 
 docs: $(VENV)/.stamp
+	$(RUN) sphinx -q -W --keep-going -b html docs docs/_build
 	$(PYTEST) tests/docs
 
 # The stamp is written last, so an environment that was cut off halfway is never taken for a whole one.

@@ -50,6 +50,9 @@ def find_blocks(path: Path) -> list[Block]:
         elif opened:
             lines.append(line)
         elif fence := re.match(r"\s*(`{3,}|~{3,})\s*(\S*)", line):
+            if re.fullmatch(r"\{[a-z-]+\}", fence[2]):  # a directive of the documentation's site
+                opened, lines = (fence[1], "text", number), []
+                continue
             if fence[2] not in RUN_LANGUAGES | SHOWN_LANGUAGES:
                 raise ValueError(
                     f"{path.name}:{number}: expected a code block in one of "

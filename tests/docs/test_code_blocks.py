@@ -16,7 +16,7 @@ from tests.docs.code_blocks import Block, find_blocks, find_commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-LONG = {"alignment.md", "microscope.md"}  # they train models
+LONG = {"alignment.md", "deploy.md", "huggingface.md", "microscope.md", "quickstart.md"}  # they train models
 TIMEOUT_SECONDS = 300
 
 
