@@ -56,13 +56,14 @@ def _own_ticks() -> int:
     return sum(sum(int(field) for field in fields[11:15]) for fields in _family().values())
 
 
-def descendants() -> list[int]:
-    """The numbers of this process and of all that descend from it; none where the system does not tell."""
-    return list(_family())
+def descendants(process: int | None = None) -> list[int]:
+    """The numbers of a process, by default this one, and of all that descend from it; none where nobody tells."""
+    return list(_family(process))
 
 
-def _family() -> dict[int, list[str]]:
-    """Of this process and all that descend from it: what the system writes about each, by its number."""
+def _family(process: int | None = None) -> dict[int, list[str]]:
+    """Of a process and all that descend from it: what the system writes about each, by its number."""
+    root = os.getpid() if process is None else process
     found: dict[int, list[str]] = {}
     for path in _PROC.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):  # it may end while we look
@@ -71,8 +72,8 @@ def _family() -> dict[int, list[str]]:
                 found[int(path.parent.name)] = fields
 
     def is_ours(number: int) -> bool:
-        while number > 1 and number != os.getpid():
+        while number > 1 and number != root:
             number = int(found[number][1]) if number in found else 0
-        return number == os.getpid()
+        return number == root
 
     return {number: fields for number, fields in found.items() if is_ours(number)}

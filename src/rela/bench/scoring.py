@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
-import threading
 import time
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rela.alignment.pairs import BATCH_PLACES
-from rela.bench.others import descendants
+from rela.bench.resident import Memory, watching_memory
 from rela.filtering.corpus import Progress, ScoreOptions, score_corpus
 from rela.filtering.encoding import EncodedWindow
 from rela.filtering.features import force
@@ -23,22 +20,8 @@ from rela.filtering.scorer import Scorer
 from rela.filtering.splitting import Rule, split_corpus
 from rela.filtering.writing import as_tsv
 
-_PROC: Final = Path("/proc")
 _KEPT: Final = 0.8
-_PAUSE: Final = 0.5  # seconds between two looks at memory
 _OTHER_SIZES: Final = (256, 1024)  # of batches, in places; scoring itself has BATCH_PLACES
-
-
-@dataclass
-class Memory:
-    """Bytes of this process and of those it started; shared pages count once. 0 where the system does not tell."""
-
-    peak: int = 0
-    seen: list[int] = field(default_factory=list[int])
-
-    def at(self, share: float) -> int:
-        """When such a share of the time had passed."""
-        return self.seen[min(len(self.seen) - 1, int(share * len(self.seen)))] if self.seen else 0
 
 
 class Scoring(NamedTuple):
@@ -103,33 +86,3 @@ def count_flips(scorer: Scorer, pairs: Sequence[tuple[str, str]]) -> Flips:
             rows += null.size
             flipped += int((null != usual[place]).sum())
     return Flips(rows, flipped)
-
-
-@contextlib.contextmanager
-def watching_memory() -> Generator[Memory]:
-    """Looks at the memory of this process and its descendants every so often, until it is left."""
-    memory, over = Memory(), threading.Event()
-
-    def watch() -> None:
-        while True:
-            memory.seen.append(sum(_bytes(number) for number in descendants()))
-            memory.peak = max(memory.peak, memory.seen[-1])
-            if over.wait(_PAUSE):
-                return
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield memory
-    finally:
-        over.set()
-        thread.join()
-
-
-def _bytes(process: int) -> int:
-    """Proportional set size: a page that n processes share counts 1/n for each."""
-    with contextlib.suppress(OSError, ValueError, IndexError):  # it may have ended, or the system has no such file
-        for line in (_PROC / str(process) / "smaps_rollup").read_text(encoding="ascii").split("\n"):
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return 0

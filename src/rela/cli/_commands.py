@@ -14,6 +14,7 @@ from rela.cli import (
     bench_memory,
     bench_noise,
     bench_score,
+    bench_serve,
     bench_train,
     demo,
     doctor,
@@ -104,6 +105,11 @@ COMMANDS: list[Command] = [
         name="bench score",
         run=bench_score.score,
         example="rela bench score runs/multi30k --src train.en --tgt train.de --json score.json",
+    ),
+    Command(
+        name="bench serve",
+        run=bench_serve.serve,
+        example="rela bench serve runs/multi30k --src test.en --json serve.json",
     ),
     Command(
         name="bench train",
