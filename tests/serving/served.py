@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from tests.training.helpers import make_store, tiny_config, train
+
+import rela
 
 
 def free_port() -> int:
@@ -55,3 +58,15 @@ def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
 def post(address: str, path: str, data: Any, **options: Any) -> httpx.Response:
     """A request with JSON."""
     return httpx.post(f"{address}{path}", json=data, timeout=60, **options)
+
+
+def make_models(folder: Path, *attentions: str) -> dict[str, Path]:
+    """Small models by their attentions; the first one remembers what a good pair is."""
+    store = make_store(folder / "text", pairs=120)
+    sizes = {"batch__tokens": 600, "batch__update_tokens": 600, "validation__every": 60, "checkpoints__every": 60}
+    for attention in attentions:
+        train(tiny_config(store, budget__steps=60, model__attention=attention, **sizes), folder / attention)
+    texts = [(folder / "text" / f"train.{side}").read_text(encoding="utf-8").splitlines() for side in ("en", "de")]
+    first = folder / attentions[0]
+    rela.Scorer.load(first).calibrated(list(zip(*texts, strict=True))).remember(first)
+    return {attention: folder / attention for attention in attentions}

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from tests.cli.helpers import rela as rela_program
-from tests.serving.served import post, served
-from tests.training.helpers import make_store, tiny_config, train
+from tests.serving.served import make_models, post, served
 
 import rela
 
@@ -31,14 +30,7 @@ class Running(NamedTuple):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("serving")
-    store = make_store(folder / "text", pairs=120)
-    sizes = {"batch__tokens": 600, "batch__update_tokens": 600, "validation__every": 60, "checkpoints__every": 60}
-    for attention in ("rela-g", "softmax"):
-        train(tiny_config(store, budget__steps=60, model__attention=attention, **sizes), folder / attention)
-    texts = [(folder / "text" / f"train.{side}").read_text(encoding="utf-8").splitlines() for side in ("en", "de")]
-    rela.Scorer.load(folder / "rela-g").calibrated(list(zip(*texts, strict=True))).remember(folder / "rela-g")
-    return {name: folder / name for name in ("rela-g", "softmax")}
+    return make_models(tmp_path_factory.mktemp("serving"), "rela-g", "softmax")
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +131,12 @@ class TestRefused:
             f"{running.address}/translate", content=b'{"text": "\\ud800"}', headers={"content-type": "application/json"}
         )
         assert found.status_code == 422
+
+    def test_bytes_that_are_no_text(self, running: Running):
+        headers = {"content-type": "application/json"}
+        found = httpx.post(f"{running.address}/translate", content=b'{"text": "\xff"}', headers=headers)
+        assert found.status_code == 400
+        assert found.json() == {"detail": "expected JSON in UTF-8, got bytes that are no text"}
 
     def test_large_bodies_by_whatever_way(self, running: Running):
         headers = {"content-type": "application/json"}

@@ -5,23 +5,15 @@ from typing import Any
 
 import pytest
 from tests.report.browser import PHONE, WIDE, Windows
-from tests.serving.served import served
-from tests.training.helpers import make_store, tiny_config, train
-
-import rela
+from tests.serving.served import make_models, served
 
 TOKEN = "a secret"
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("page")
-    store = make_store(folder / "text", pairs=120)
-    sizes = {"batch__tokens": 600, "batch__update_tokens": 600, "validation__every": 60, "checkpoints__every": 60}
-    train(tiny_config(store, budget__steps=60, **sizes), folder / "run")
-    texts = [(folder / "text" / f"train.{side}").read_text(encoding="utf-8").splitlines() for side in ("en", "de")]
-    rela.Scorer.load(folder / "run").calibrated(list(zip(*texts, strict=True))).remember(folder / "run")
-    with served(f"a={folder / 'run'}", f"b={folder / 'run'}", "--threads", "1", RELA_TOKEN=TOKEN) as (found, _):
+    model = make_models(tmp_path_factory.mktemp("page"), "rela-g")["rela-g"]
+    with served(f"a={model}", f"b={model}", "--threads", "1", RELA_TOKEN=TOKEN) as (found, _):
         yield found
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from rela._version import __version__
@@ -31,6 +31,7 @@ from rela.serving.schemas import (
 from rela.serving.settings import VARIABLE, Settings
 
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    400: {"model": Problem, "description": "The request is no text."},
     401: {"model": Problem, "description": "The token is missing or wrong."},
     404: {"model": Problem, "description": "There is no such model."},
     413: {"model": Problem, "description": "The request is too large."},
@@ -67,7 +68,8 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.rela = state
     _add_middleware(app, settings, metrics)
-    allowed = [Depends(_guard(settings.token))]
+    allowed = [] if settings.token is None else [Depends(_guard(settings.token))]
+    app.add_exception_handler(400, _no_text)
 
     def model_named(name: str | None) -> ServedModel:
         models: ServedModels = state["models"]
@@ -166,13 +168,17 @@ def _described(metrics: Metrics) -> Metrics:
     return metrics
 
 
-_BEARER: Final = HTTPBearer(auto_error=False, description="Only if the service was started with a token.")
+_BEARER: Final = HTTPBearer(auto_error=False, description="The token that the service was started with.")
 
 
-def _guard(token: str | None) -> Callable[..., None]:
+async def _no_text(request: Request, error: Exception) -> Response:
+    """What FastAPI says of a body that is not UTF-8 tells nobody what to do; it raises no other 400."""
+    del request, error
+    return JSONResponse({"detail": "expected JSON in UTF-8, got bytes that are no text"}, 400)
+
+
+def _guard(token: str) -> Callable[..., None]:
     def check(given: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]) -> None:
-        if token is None:
-            return
         if given is None or not hmac.compare_digest(given.credentials.encode(), token.encode()):
             raise HTTPException(
                 401, "expected the service's token as `Authorization: Bearer TOKEN`", {"WWW-Authenticate": "Bearer"}
