@@ -1,12 +1,14 @@
 """Files and folders that are whole or not there."""
 
 import errno
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from rela import _files
-from rela._files import ending_of, naming, new_file, new_folder, replace_folder, write_bytes, write_text
+from rela._files import behind_link, ending_of, naming, new_file, new_folder, replace_folder, write_bytes, write_text
 
 
 def names(folder: Path) -> list[str]:
@@ -45,6 +47,22 @@ class TestText:
         with pytest.raises(UnicodeEncodeError):
             write_text(tmp_path / "a.txt", "\ud800")
         assert names(tmp_path) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_pipes_are_written_to(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    found: list[str] = []
+    for path in (pipe, link):
+        reader = threading.Thread(target=lambda: found.append(pipe.read_text(encoding="utf-8")))
+        reader.start()
+        write_text(behind_link(path), "text")
+        reader.join()
+    assert found == ["text", "text"]
+    assert pipe.is_fifo()
+    assert sorted(names(tmp_path)) == ["link", "pipe"]
 
 
 class TestBytes:

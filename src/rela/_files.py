@@ -31,7 +31,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Generator[TextIO]:
-    """A text file to write, which gets its name when all of it is on disk. One that is there is replaced.
+    """A text file to write, which gets its name when all of it is on disk. One that is there is replaced,
+    but for devices and pipes, which are written to.
 
     Errors name the user's file, not ours; those of writing do so under `naming`.
     """
@@ -48,6 +49,12 @@ def new_binary(path: Path) -> Generator[BinaryIO]:
 
 @contextlib.contextmanager
 def _anew(path: Path, open_file: Callable[[Path], File]) -> Generator[File]:
+    if is_in_place(path):
+        with naming(path):
+            file = open_file(path)
+        with contextlib.closing(file):
+            yield file
+        return
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with naming(path):
         file = open_file(partial)
@@ -63,6 +70,17 @@ def _anew(path: Path, open_file: Callable[[Path], File]) -> Generator[File]:
             file.close()
         with contextlib.suppress(OSError):
             partial.unlink()
+
+
+def is_in_place(path: Path) -> bool:
+    """A device or a pipe: it is written to, where a file is replaced by a new one."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def behind_link(path: str | Path) -> Path:
+    """What to write to, so that a link stays a link; one to a pipe leads to nothing that has a path."""
+    found = Path(path)
+    return found if is_in_place(found) else found.resolve()
 
 
 def remove_leftovers(path: Path) -> None:

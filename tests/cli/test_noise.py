@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -64,12 +66,26 @@ class TestNoise:
             (["-o", "test.en"], "--output: expected another file than --src"),
             (["-o", "-"], "expected files, got standard output"),
             (["--labels", "crawl.tsv"], "--labels: expected another file than --output"),
+            (["--labels", "labels.bz2"], "--labels: expected a name that ends in .gz, .xz, .zst for a packed file"),
+            (["--kinds", "number,number"], "--kinds: expected each kind once"),
         ],
     )
     def test_wrong_use(self, call: Call, arguments: list[str], message: str):
         code, _, err = call("noise", *FILES, "-o", "crawl.tsv", *arguments)
         assert code == 2
         assert message in err
+
+    def test_pipes_stay_pipes(self, call: Call, tmp_path: Path):
+        os.mkfifo(tmp_path / "pipe")
+        found: list[bytes] = []
+        reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_bytes()))
+        reader.start()
+        code, _, err = call("noise", *FILES, "-o", "pipe", "--language", "xx")
+        reader.join()
+        assert code == 0
+        assert found[0].count(b"\n") == 80
+        assert (tmp_path / "pipe").is_fifo()
+        assert "no words for numbers are known in 'xx'" in err
 
     def test_what_is_left_out_is_said(self, call: Call, tmp_path: Path):
         with (tmp_path / "test.en").open("a") as english, (tmp_path / "test.de").open("a") as german:
@@ -131,7 +147,10 @@ class TestBench:
         assert call("bench", "noise", "model", *FILES, *LEARN, "--foreign", "fr", "--json", "fr")[0] == 2
         code, _, err = call("bench", "noise", "model", *FILES, *LEARN, "--foreign", "fr")
         assert code == 1
-        assert "expected a line for each of 80 pairs, got 1" in err
+        assert "beside each of 80 pairs, the last of which stands in line 80; got a file of fewer lines" in err
+        code, _, err = call("bench", "noise", "model", *FILES, "--learn-src", FILES[1], "--learn-tgt", LEARN[3])
+        assert code == 2
+        assert "expected other pairs than those that are tested on, got 'test.en' for both" in err
         (tmp_path / "fr").write_bytes(b"un\n\xff\n")
         assert (
             "fr, line 2: expected a sentence, got invalid-utf8"

@@ -159,6 +159,11 @@ class TestScore:
                 ["in.tsv", "--calibrate-on", "c.tsv", "-o", "c.tsv"],
                 "than the pairs or the calibration of --calibrate-on",
             ),
+            (["in.tsv", "--columns", "1,9999999999"], "--columns: expected numbers of columns of at most 9 digits"),
+            (["in.tsv", "-o", "a.tsv.bz2"], "--output: expected a name that ends in .gz, .xz, .zst for a packed file"),
+            (["in.tsv", "-o", "a.json"], "--output: expected a name that ends in .jsonl"),
+            (["in.tsv", "--json", "a.parquet"], "--json: expected a file of JSON lines, got 'a.parquet'"),
+            (["in.tsv", "--calibrate-on", "."], "a file of pairs or a calibration, got the folder ."),
             (["in.tsv", "-o", "a", "--json", "b"], "expected --output or --json, got both"),
             (["in.tsv", "--calibrate-on", "none.tsv"], "none.tsv"),
             (["-", "--save-calibration", "c.json"], "--save-calibration: expected a file of pairs, got a pipe"),
@@ -189,6 +194,12 @@ class TestScore:
             command = [program, "score", model, "-o", "in.tsv", "--workers", "1"]
             done = subprocess.run(command, stdin=file, cwd=tmp_path, capture_output=True, check=False)
         assert done.returncode == 2, done.stderr
+        for arguments in (["in.tsv"], ["other.tsv", "-o", "/dev/stdout"]):
+            (tmp_path / "other.tsv").write_text(TSV, encoding="utf-8")
+            with (tmp_path / "in.tsv").open("ab") as file:
+                command = [program, "score", model, *arguments, "--workers", "1"]
+                done = subprocess.run(command, stdout=file, cwd=tmp_path, stderr=subprocess.PIPE, check=False)
+            assert done.returncode == 2, done.stderr
         assert (tmp_path / "in.tsv").read_text(encoding="utf-8") == TSV
 
 
@@ -306,6 +317,37 @@ class TestFilter:
         assert "--out: expected a folder for the results, got the model's own" in err
         assert names(model) == before
 
+    def test_what_is_in_the_way_is_said_first(self, call: Call, model: Path, tmp_path: Path):
+        (tmp_path / "out" / "kept.tsv").mkdir(parents=True)
+        code, _, err = call("filter", "in.tsv", "--model", model, "--out", "out", "--workers", "1")
+        assert code == 2
+        assert "--out: expected to write 'out/kept.tsv', got a folder of that name" in err
+        assert names(tmp_path / "out") == ["kept.tsv"]
+        mine = tmp_path / "mine" / "scores" / "my-recipe.json"
+        mine.parent.mkdir(parents=True)
+        mine.write_text("mine")
+        code, _, err = call("filter", "in.tsv", "--model", model, "--out", "mine", "--workers", "1")
+        assert code == 1
+        assert "got one with my-recipe.json in it" in err
+        assert mine.read_text() == "mine"
+        (tmp_path / "out.tsv.partial").touch()
+        assert "expected a folder for scores, got a file" in call("score", model, "in.tsv", "-o", "out.tsv")[2]
+
+    def test_header_of_nothing(self, call: Call, model: Path, tmp_path: Path):
+        (tmp_path / "none.tsv").touch()
+        assert call("filter", "none.tsv", "--model", model, "--header", "--out", "out", "--workers", "1")[0] == 0
+        assert (tmp_path / "out" / "kept.tsv").read_bytes() == b""
+        assert (tmp_path / "out" / "rejected.tsv").read_bytes() == b"reason\tquality\n"
+
+    def test_thresholds_without_end(self, call: Call, model: Path):
+        for threshold, kept in (("-1e300", 120), ("1e300", 0)):
+            code, _, err = call(
+                *("filter", "in.tsv", "--model", model, "--threshold", threshold, "--out", "out", "--workers", "1")
+            )
+            assert code == 0
+            assert f"kept {kept} +" in err
+            assert "overflow" not in err
+
     def test_default_threshold(self, call: Call, model: Path, tmp_path: Path):
         assert call("filter", "in.tsv", "--model", model, "--out", "clean", "--workers", "1")[0] == 0
         summary = json.loads((tmp_path / "clean" / "summary.json").read_text(encoding="utf-8"))
@@ -324,7 +366,8 @@ class TestFilter:
             (["in.tsv", "--train", "--languages", "en"], "--languages: expected two"),
             (["in.tsv", "--train", "--attention", "relo"], "unknown attention"),
             (["in.tsv", "--model", "m", "--threshold", "nan"], "--threshold: expected a number, got nan"),
-            (["in.tsv", "--train", "--budget", "inf"], "--budget: expected minutes, got inf"),
+            (["in.tsv", "--train", "--budget", "inf"], "--budget: expected minutes, at most 525,600, got inf"),
+            (["in.tsv", "--train", "--seed", str(2**63)], "--seed: expected less than"),
             (["in.tsv", "--train", "--device", "cuda:77"], "cuda:77"),
             (["in.jsonl", "--train", "--keys", "en"], "--keys: expected two different keys"),
             (["in.jsonl", "--train", "--keys", "en,de", "--header"], "--header: expected TSV"),

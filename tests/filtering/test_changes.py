@@ -51,11 +51,39 @@ class TestAnInputThatChanges:
             written(path, pairs[::-1])
         else:
             written(path, [*pairs[:50], ("", ""), *pairs[51:]])
-        with pytest.raises(ValueError, match=r"rows that were scored, got .*: it was changed meanwhile"):
+        with pytest.raises(ValueError, match=r"rows that were there at first, got .*: it was changed meanwhile"):
             split_corpus(scored, Rule(keep=0.5), tmp_path)
         scored.kept.close()
         assert not (tmp_path / "kept.tsv").exists()
         assert not list(tmp_path.glob(".*.partial"))
+
+    @pytest.mark.parametrize("when", ["learning quality", "scoring"])
+    def test_scores_of_other_rows_are_never_kept(self, model: Path, tmp_path: Path, when: str):
+        """Not even if the first rows come back later: scores are those of the pairs that were seen at first."""
+        pairs = made_pairs(120, seed=3)
+        path = written(tmp_path / "crawl.tsv", pairs)
+        options = ScoreOptions(model=model, source=PairSource.tsv(path), calibrate_on="input", window=40)
+        expected = score_corpus(options, tmp_path / "expected", quietly)
+        expected.kept.close()
+        done: list[str] = []
+
+        def meddle(what: str, *_: object) -> None:
+            if what == when and not done:
+                done.append(what)
+                written(tmp_path / "new.tsv", pairs[::-1]).replace(path)
+
+        def run() -> None:
+            scored = score_corpus(options, tmp_path / "scores", meddle)
+            scored.kept.close()
+            assert not list(scored.windows())
+
+        with pytest.raises(ValueError, match=r"rows that were there at first, got .*: it was changed meanwhile"):
+            run()
+        written(tmp_path / "new.tsv", pairs).replace(path)
+        again = score_corpus(options, tmp_path / "scores", quietly)
+        again.kept.close()
+        for number in range(3):
+            np.testing.assert_array_equal(again.kept.load(number).values, expected.kept.load(number).values)
 
 
 class TestRowsThatJsonNests:

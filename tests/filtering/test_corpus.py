@@ -309,7 +309,7 @@ class TestFormats:
             for span in row.get("suspicious") or []:
                 start, end = span["characters"]
                 assert row["target" if kind != "parquet" else "t"][start:end] == span["text"]
-        table = pa.concat_tables([as_table(*window) for window in scored.windows()])
+        table = pa.concat_tables([as_table(*window, source) for window in scored.windows()])
         assert table.num_rows == len(rows)
         assert table["quality"].to_pylist()[-1] is None
         np.testing.assert_allclose(
@@ -328,7 +328,7 @@ def test_empty_tables(model: Path, tmp_path: Path):
     for spans in (False, True):
         (window,) = scored.windows()
         scores = window[1] if not spans else replace(window[1], suspicious=[()])
-        assert empty_table(source, spans=spans).schema == as_table(window[0], scores).schema
+        assert empty_table(source, spans=spans).schema == as_table(window[0], scores, source).schema
 
 
 def test_summary(model: Path, crawl: Path, tmp_path: Path):

@@ -13,11 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.filtering.sharding import HEADER, PROBLEMS, ROWS
 
 from rela.filtering.pool import one_thread
-from rela.filtering.ray_engine import COUNTS_FILE, SUCCESS_FILE, RayOptions, import_ray, score_with_ray
+from rela.filtering.ray_engine import COUNTS_FILE, SUCCESS_FILE, RayOptions, import_ray, read_parts, score_with_ray
 from rela.filtering.scorer import Scorer
 from rela.filtering.shards import (
     RECIPE_FILE,
@@ -25,6 +26,7 @@ from rela.filtering.shards import (
     ResultFolder,
     Shard,
     as_file,
+    find_files,
 )
 from rela.filtering.writing import as_jsonl, as_table, as_tsv, columns_of, new_table
 from rela.text.readers import PairSource
@@ -54,7 +56,7 @@ def one_process(options: RayOptions, scratch: Path) -> dict[str, bytes]:
             else:
                 with new_table(scratch / "table", lambda: pytest.fail("no rows")) as write:
                     for row in some:
-                        write(as_table(*row))
+                        write(as_table(*row, shard.source))
                 found[f"{name}.parquet"] = (scratch / "table").read_bytes()
     return found
 
@@ -97,7 +99,7 @@ def killing_a_reader() -> Generator[list[int]]:
 
     def watch() -> None:
         while not killed and not ended.wait(0.02):
-            for process in processes_of_ray(b"_read_parts"):
+            for process in processes_of_ray(b"read_parts"):
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
                     killed.append(process)
@@ -247,6 +249,19 @@ class TestRefusals:
         other = replace(options.calibration, model="0")
         with pytest.raises(ValueError, match="expected one of this model"):
             score_with_ray(replace(options, calibration=other), quietly)
+
+    def test_a_shard_that_changes_meanwhile(self, options: RayOptions, tmp_path: Path):
+        path = tmp_path / "a.tsv"
+        path.write_text("A dog\tEin Hund\n" * 40, encoding="utf-8")
+        (file,) = find_files([str(path)], str(tmp_path / "out"))
+        shard = Shard(file.name, file.size, PairSource.tsv(path), file.version)
+        job = replace(options, shards=[shard], window=10, part_windows=1)
+        parts = read_parts(job, {0: frozenset()}, pa.table({"shard": [0]}))
+        assert next(parts).column("kind").to_pylist() == ["part"]
+        path.write_text("A cat\tEine Katze\n" * 40, encoding="utf-8")
+        (message,) = list(parts)
+        assert message.column("kind").to_pylist() == ["error"]
+        assert "expected a shard that stays as it is" in message.column("note").to_pylist()[0]
 
     def test_tsv_of_what_is_none(self, options: RayOptions):
         with pytest.raises(ValueError, match=r"c\.parquet: expected jsonl or parquet"):

@@ -85,8 +85,16 @@ class TestJson:
         assert [base64.b64decode(row["raw_base64"]) for row in found[:2]] == rows[:2]
         assert found[0]["quality"] == 0.25
         assert not found[2].keys() & {"raw", "raw_base64"}
-        table = as_table(window, scored_as(window))
+        table = as_table(window, scored_as(window), PairSource.tsv(path))
         assert [value and base64.b64decode(value) for value in table["raw_base64"].to_pylist()] == [*rows[:2], None]
+
+    def test_a_tab_in_json_is_a_blank(self, tmp_path: Path):
+        path = tmp_path / "rows.jsonl"
+        row = '{"en": "A dog",\t"de": "Ein Hund", "id": 7}'
+        path.write_text(row + "\n", encoding="utf-8")
+        source = PairSource.jsonl(path, keys=("en", "de"))
+        (window,) = read_windows(source)
+        assert as_table(window, scored_as(window), source)["raw"].to_pylist() == [row]
 
     def test_lines_are_those_of_the_file(self, tmp_path: Path):
         path = tmp_path / "rows.tsv"
@@ -110,8 +118,9 @@ class TestTables:
         path = tmp_path / "rows.parquet"
         columns = [pa.array(["A dog"]), pa.array(["Ein Hund"]), pa.array([1]), pa.array([2])]
         pq.write_table(pa.Table.from_arrays(columns, names=["en", "de", "quality", "quality"]), path)
-        (window,) = read_windows(PairSource.parquet(path, keys=("en", "de")))
-        found = as_table(window, scored_as(window))
+        source = PairSource.parquet(path, keys=("en", "de"))
+        (window,) = read_windows(source)
+        found = as_table(window, scored_as(window), source)
         assert found.column_names.count("quality") == 1
         assert found["quality"].to_pylist() == [0.25]
         written: list[Any] = []

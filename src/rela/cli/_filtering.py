@@ -31,6 +31,8 @@ _THRESHOLD: Final = 0.5
 _RULE_OPTIONS: Final = ("--keep", "--threshold", "--top", "--by")
 _SUMMARY: Final = "summary.json"
 _REPORT: Final = "report.html"
+_SEEDS: Final = 2**63
+_LONGEST: Final = 525_600  # minutes: a year
 _FORWARD: Final = 3.0  # scoring is about so many times as fast as training
 
 
@@ -134,6 +136,8 @@ def _check_outputs(job: FilterJob, out: Path) -> None:
         raise typer.BadParameter(f"--out: expected a folder for the results, got the model's own {str(out)!r}")
     for path in written:
         check_not_input(path, "--out", read)
+        if Path(path).is_dir():
+            raise typer.BadParameter(f"--out: expected to write {str(path)!r}, got a folder of that name; move it")
     if job.json_to is not None:
         check_not_input(job.json_to, "--json", {**read, "an output": written})
 
@@ -165,12 +169,14 @@ def _check(context: typer.Context, job: FilterJob) -> None:
 
         with wrong_use("--attention"):
             resolve(job.attention)
+        if job.seed >= _SEEDS:
+            raise typer.BadParameter(f"--seed: expected less than {_SEEDS:,}, got {job.seed}")
     if not job.train:
         refuse_unused(context, "--model", "budget", "tokens", "attention", "languages", "seed", "threads")
     elif job.tokens is not None:
         refuse_unused(context, "--tokens", "budget")
-    elif not math.isfinite(job.budget):
-        raise typer.BadParameter(f"--budget: expected minutes, got {job.budget}")
+    elif not job.budget <= _LONGEST:
+        raise typer.BadParameter(f"--budget: expected minutes, at most {_LONGEST:,}, got {job.budget:g}")
 
 
 def _languages(job: FilterJob) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rela._files import naming, write_text
+from rela._files import behind_link, is_in_place, naming, write_text
 from rela._streams import STANDARD_OUTPUT, drop_output, has_standard_output
 from rela._warn import warn
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STDOUT = "-"
+_STREAMS = ("/dev/", "/proc/")  # where standard output and open files have names
 NARROWEST = 80
 """Columns that tables may count on. In a narrower window their lines break; nothing is cut off."""
 
@@ -30,8 +32,11 @@ def check_destination(destination: str | None) -> str | None:
         raise typer.BadParameter(f"expected a file, got the folder {destination!r}; add a file name")
     if not path.parent.is_dir():
         raise typer.BadParameter(f"the folder of {destination!r} does not exist; make it first")
-    in_place = path.exists() and not path.is_file()  # a device or a pipe; a file is replaced by a new one
-    if not os.access(path if in_place else path.resolve().parent, os.W_OK):
+    if path.is_file() and str(path.absolute()).startswith(_STREAMS):
+        raise typer.BadParameter(
+            f"expected a file by its own name, got {destination!r}, which stands for one that is open already"
+        )
+    if not os.access(path if is_in_place(path) else path.resolve().parent, os.W_OK):
         raise typer.BadParameter(f"{destination!r} may not be written; choose another file")
     return destination
 
@@ -61,12 +66,8 @@ def write_json(data: Any, destination: str) -> None:
             sys.stdout.write(text)
             sys.stdout.flush()
         return
-    path = Path(destination).resolve()  # a link stays a link
     with naming(destination):
-        if path.exists() and not path.is_file():  # a device or a pipe, which a rename would replace
-            path.write_text(text, encoding="utf-8")
-        else:
-            write_text(path, text)
+        write_text(behind_link(destination), text)
 
 
 def _is_same(path: Path, target: Path) -> bool:
@@ -87,6 +88,22 @@ def check_not_input(destination: Path | str | None, option: str, inputs: Mapping
             raise typer.BadParameter(
                 f"{option}: expected another file than {name}, got {str(destination)!r} for both; name a new one"
             )
+
+
+def check_not_standard_output(inputs: Mapping[str, Iterable[Path | str]]) -> None:
+    """Refuse to append to what is read: `rela ... x.tsv >> x.tsv` would not come to an end, or read its own rows."""
+    try:
+        out = os.fstat(sys.stdout.fileno())
+    except (OSError, ValueError):  # it is no file
+        return
+    if not stat.S_ISREG(out.st_mode):
+        return
+    for name, paths in inputs.items():
+        for path in paths:
+            if path != STDOUT and Path(path).is_file() and os.path.samestat(Path(path).stat(), out):
+                raise typer.BadParameter(
+                    f"standard output: expected another file than {name}, got {str(path)!r} for both; name a new one"
+                )
 
 
 def console_for(json_to: str | None, *, goes_on: bool = False) -> "Console":

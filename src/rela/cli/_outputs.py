@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from rela._files import digest, ending_of
+from rela._files import PACKINGS, digest, ending_of
 from rela._streams import STANDARD_INPUT
 from rela._warn import warn
 from rela.cli._output import STDOUT, check_destination
@@ -27,6 +27,7 @@ WINDOW: Final = 2048
 _CHARS_PER_PIECE: Final = 64
 """Characters read for each piece that is kept. A piece has half as many bytes at most, so what goes is cut anyway."""
 
+_OTHER_PACKINGS: Final = (".7z", ".br", ".bz2", ".lz4", ".lzma", ".rar", ".z", ".zip")
 _SHOWN: Final = 5  # line numbers in a warning
 
 Output = StandardOutput | PlainFile | PartialFile
@@ -36,6 +37,14 @@ def check_output(output: Path | None) -> Path | None:
     """For the option ``--output``: None for standard output."""
     checked = check_destination(None if output is None else str(output))
     return None if checked in (None, STDOUT) else output
+
+
+def check_packing(path: Path | None, option: str) -> None:
+    """Refuse the ending of a packing that is not made here: the file would not be what its name says."""
+    if path is not None and path.suffix.lower() in _OTHER_PACKINGS:
+        raise typer.BadParameter(
+            f"{option}: expected a name that ends in {', '.join(PACKINGS)} for a packed file, got {str(path)!r}"
+        )
 
 
 def longest_line(max_pieces: int) -> int:

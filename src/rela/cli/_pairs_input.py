@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rela.text.readers import PairSource
 
 MAX_PIECES = 1024
+_MOST_DIGITS = 9  # of the number of a column
 _FORMATS = ("tsv", "jsonl", "parquet")
 _TABLE_MARK = b"PAR1"
 
@@ -158,6 +159,8 @@ def _numbers(text: str) -> tuple[int, int]:
     parts = text.split(",")
     if len(parts) != 2 or not all(part.isascii() and part.isdigit() and int(part) for part in parts):
         raise ValueError(f"expected two numbers from 1 on, such as 1,2; got {text!r}")
+    if max(map(len, parts)) > _MOST_DIGITS:
+        raise ValueError(f"expected numbers of columns of at most {_MOST_DIGITS} digits, got {text!r}")
     if int(parts[0]) == int(parts[1]):
         raise ValueError(f"expected two different columns, such as 1,2; got {text!r}")
     return int(parts[0]), int(parts[1])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rela._files import PACKINGS, ending_of, naming, remove_leftovers
+from rela._files import PACKINGS, ending_of, is_in_place, naming, remove_leftovers
 from rela._streams import STANDARD_OUTPUT
 from rela.cli._output import STDOUT
 from rela.cli._pairs_input import is_stream
@@ -73,7 +73,7 @@ def run_score(job: ScoreJob) -> None:
             _write(job, options, _counted(score_stream(options, progress), seen), table=table)
             say_problems(seen.problems, seen.num_rows)
             return
-        if job.output is not None and (not job.output.exists() or job.output.is_file()):
+        if job.output is not None and not is_in_place(job.output):
             folder = job.output.with_name(f"{job.output.name}.partial")
         else:
             folder = None
@@ -98,7 +98,10 @@ def scratch(folder: Path | None) -> Generator[Path]:
     import tempfile
 
     if folder is None:
-        with tempfile.TemporaryDirectory(prefix="rela-score-") as temporary:
+        with (
+            told_when_stopped(lambda: "nothing is kept without --output FILE, so the same command begins anew"),
+            tempfile.TemporaryDirectory(prefix="rela-score-") as temporary,
+        ):
             yield Path(temporary)
         return
 
@@ -138,18 +141,14 @@ def _write(
         assert job.output is not None
         with new_table(job.output, lambda: empty_table(options.source, spans=job.spans)) as write:
             for window, scores in rows:
-                write(as_table(window, scores))
+                write(as_table(window, scores, options.source))
         return
     render = _renderer(job, options.source)
     if options.source.kind == "files" and not _writes_json(job, options.source):
         rows = _noticing_tabs(rows)
-    if job.output is not None and not (job.output.exists() and not job.output.is_file()):
+    if job.output is not None:
         with new_packed(job.output) as write:
             _write_lines(write, rows, render, _header(job, options.source))
-        return
-    if job.output is not None:  # a device or a pipe
-        with naming(job.output), job.output.open("wb") as file:
-            _write_lines(file.write, rows, render, _header(job, options.source))
         return
     stream = sys.stdout.buffer
     with naming(STANDARD_OUTPUT):
@@ -207,4 +206,4 @@ def _header(job: ScoreJob, source: PairSource) -> bytes:
         return b""
     if is_stream(source.path):
         raise typer.BadParameter("--header: expected a file, got a pipe; write it to a file first")
-    return b"\t".join([read_header(source), *(name.encode() for name in columns_of(spans=job.spans))]) + b"\n"
+    return b"\t".join([*read_header(source), *(name.encode() for name in columns_of(spans=job.spans))]) + b"\n"

@@ -93,10 +93,13 @@ def check_reading(job: Any, source: PairSource) -> None:
     for path in source.paths:
         if path != STDOUT and not Path(path).is_file() and not Path(path).is_fifo():
             raise FileNotFoundError(f"{path}: expected a file of pairs, there is none")
-    if job.calibrate_on not in (None, "input", "model") and not Path(job.calibrate_on).exists():
-        raise FileNotFoundError(
-            f"--calibrate-on: expected input, model, a file of pairs or a calibration, there is no {job.calibrate_on}"
+    if job.calibrate_on not in (None, "input", "model") and not Path(job.calibrate_on).is_file():
+        got = (
+            f"got the folder {job.calibrate_on}"
+            if Path(job.calibrate_on).is_dir()
+            else f"there is no {job.calibrate_on}"
         )
+        raise FileNotFoundError(f"--calibrate-on: expected input, model, a file of pairs or a calibration, {got}")
 
 
 def with_calibration(options: ScoreOptions, job: Any, languages: tuple[str, str]) -> ScoreOptions:

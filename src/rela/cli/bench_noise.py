@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rela._warn import warn
 from rela.cli._options import ThreadsOption
 from rela.cli._output import JsonOption, check_not_input, console_for, write_json
 
@@ -57,45 +58,47 @@ def noise(
         raise typer.BadParameter("expected --learn-src and --learn-tgt, other pairs to learn quality from")
     if over_time is not None and learned != (None, None):
         raise typer.BadParameter("--over-time: expected no --learn-src and --learn-tgt; heads need no quality")
+    for ours, other in ((source, learn_source), (target, learn_target)):
+        if other is not None and ours.exists() and other.exists() and ours.samefile(other):
+            raise typer.BadParameter(
+                f"--learn-src and --learn-tgt: expected other pairs than those that are tested on, got {str(other)!r} "
+                "for both"
+            )
     files = {"src": source, "tgt": target, "learn-src": learn_source, "learn-tgt": learn_target, "foreign": foreign}
     check_not_input(json_to, "--json", {f"--{name}": [path] for name, path in files.items() if path is not None})
     import torch
 
     from rela.bench.noise import NoiseTask
-    from rela.bench.texts import data_name, read_text_pairs
+    from rela.bench.texts import data_name, read_numbered_pairs, read_sentences, read_text_pairs
     from rela.filtering.noises import NOISES
 
     if over_time is not None and over_time not in NOISES:
         raise typer.BadParameter(f"--over-time: expected one of {', '.join(NOISES)}, got {over_time!r}")
     if threads is not None:
         torch.set_num_threads(threads)
-    lines = None if foreign is None else _foreign_lines(foreign, count)
+    numbered = read_numbered_pairs(source, target, count)
+    pairs = [(pair.source, pair.target) for pair in numbered]
     task = NoiseTask(
         name=data_name(source),
-        pairs=read_text_pairs(source, target, count),
-        calibration=read_text_pairs(learn_source, learn_target, count) if learn_source and learn_target else [],
-        foreign=lines,
+        pairs=pairs,
+        calibration=_others(read_text_pairs(learn_source, learn_target, count), pairs)
+        if learn_source and learn_target
+        else [],
+        foreign=None if foreign is None else read_sentences(foreign, numbered),
         seed=seed,
     )
-    if lines is not None and len(lines) != len(task.pairs):
-        raise ValueError(f"{foreign}: expected a line for each of {len(task.pairs)} pairs, got {len(lines)}")
     console = console_for(json_to)
     result = _table(models, task, console) if over_time is None else _curves(models, task, over_time, console)
     if json_to is not None:
         write_json(result, json_to)
 
 
-def _foreign_lines(path: Path, count: int) -> list[str]:
-    from itertools import islice
-
-    from rela.text.problems import ReadReport
-    from rela.text.readers import read_lines
-
-    lines = list(islice(read_lines(path, report=ReadReport()), count))
-    bad = next((line for line in lines if line.problem is not None or not line.text.strip()), None)
-    if bad is not None:
-        raise ValueError(f"{path}, line {bad.line}: expected a sentence, got {bad.problem or 'an empty line'}")
-    return [line.text for line in lines]
+def _others(pairs: "list[tuple[str, str]]", tested: "list[tuple[str, str]]") -> "list[tuple[str, str]]":
+    """Quality is not tested on what it was learned from."""
+    found = [pair for pair in pairs if pair not in set(tested)]
+    if len(found) < len(pairs):
+        warn(f"--learn-src and --learn-tgt: {len(pairs) - len(found):,} pairs are left out, which are tested on")
+    return found
 
 
 def _table(models: list[Path], task: Any, console: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import typer
 
 from rela._warn import warn
 from rela.cli._output import STDOUT, JsonOption, check_destination, check_not_input, console_for, write_json
+from rela.cli._outputs import check_packing
 
 
 def noise(
@@ -36,7 +37,7 @@ def noise(
     Kinds: shuffled, wrong-language, insertion, appended, omission, word-salad, copied, number, misordered, misspelling.
     The same seed gives the same noise.
     """
-    from rela.filtering.noises import NOISES, Material, mix_noise
+    from rela.filtering.noises import NOISES, NUMBER_WORDS, Material, mix_noise
 
     files: dict[str, list[Path | str]] = {
         "--src": [source],
@@ -47,12 +48,18 @@ def noise(
         raise typer.BadParameter("--output and --labels: expected files, got standard output; name a file")
     for option, path in (("--output", output), ("--labels", labels), ("--json", json_to)):
         check_not_input(path, option, files)
+        check_packing(None if path is None else Path(path), option)
         check_destination(None if path is None else str(path))
         if path is not None:
             files[option] = [path]
     chosen = list(NOISES) if kinds is None else [kind.strip() for kind in kinds.split(",")]
     if unknown := [kind for kind in chosen if kind not in NOISES]:
         raise typer.BadParameter(f"--kinds: expected some of {', '.join(NOISES)}, got {unknown[0]!r}")
+    if len(chosen) != len(set(chosen)):
+        raise typer.BadParameter(f"--kinds: expected each kind once, got {kinds!r}")
+    if language is not None and language not in NUMBER_WORDS and "number" in chosen:
+        known = ", ".join(NUMBER_WORDS)
+        warn(f"--language: no words for numbers are known in {language!r}, so only digits are changed; known: {known}")
     pairs, lines = _read(source, target, count), None
     if foreign is not None:
         lines = _read_foreign(foreign)

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from rela._files import ending_of
 from rela._streams import check_standard_output
 from rela.cli._options import DeviceOption, ModelArgument
-from rela.cli._output import STDOUT, check_destination, check_not_input
-from rela.cli._outputs import check_output
+from rela.cli._output import STDOUT, check_destination, check_not_input, check_not_standard_output
+from rela.cli._outputs import check_output, check_packing
 from rela.cli._pairs_input import (
     MAX_PIECES,
     CalibrateOption,
@@ -136,6 +137,14 @@ def score(
     to_stdout = output is None and json_to in (None, STDOUT)
     if to_stdout:
         check_standard_output()
+        check_not_standard_output(read)
+    check_packing(output, "--output")
+    if output is not None and ending_of(output).lower() == "json":
+        raise typer.BadParameter(
+            f"--output: expected a name that ends in .jsonl for an object a row, got {str(output)!r}"
+        )
+    if json_to is not None and ending_of(json_to).lower() == "parquet":
+        raise typer.BadParameter(f"--json: expected a file of JSON lines, got {json_to!r}; --output writes tables")
     run_score(
         ScoreJob(
             model=model,

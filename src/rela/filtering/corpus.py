@@ -133,25 +133,10 @@ class ScoredCorpus:
 
     def windows(self) -> Iterator[tuple[RowWindow, WindowScores]]:
         """All rows with their scores, in order. An input that was changed since it was scored is an error."""
-        rows = 0
-        for number, window in enumerate(self.options.windows()):
-            rows += len(window)
-            if rows > self.survey.num_rows:
-                raise self._changed(f"{rows:,} rows and more")
-            scores = self.kept.load(number)
-            if len(scores.kept) != len(window.pairs):
-                raise self._changed("other rows")
-            yield window, scores
-        if rows != self.survey.num_rows:
-            raise self._changed(f"{rows:,} rows")
+        for window in _as_seen(self.options, self.survey):
+            yield window, self.kept.load(window.number)
         if state_of(self.options.source) != self.state:
-            raise self._changed("a file that was written to")
-
-    def _changed(self, got: str) -> ValueError:
-        return ValueError(
-            f"{self.options.source.path}: expected the {self.survey.num_rows:,} rows that were scored, got {got}: it "
-            "was changed meanwhile, or cannot be read twice; run the command again on a file that stays as it is"
-        )
+            raise _changed(self.options.source, self.survey, "a file that was written to")
 
     def problems(self) -> Counter[str]:
         """Of all rows without scores."""
@@ -162,13 +147,35 @@ class ScoredCorpus:
         return +found
 
 
+def _as_seen(options: ScoreOptions, survey: Survey) -> Iterator[RowWindow]:
+    """The rows once more. Others than were seen at first are an error, before anything is done with them: scores and
+    calibrations that are kept are those of the survey's pairs, whatever becomes of the input."""
+    rows = 0
+    for number, window in enumerate(options.windows()):
+        rows += len(window)
+        if rows > survey.num_rows or number >= survey.num_windows:
+            raise _changed(options.source, survey, f"{rows:,} rows and more")
+        if window.digest() != survey.digests[number]:
+            raise _changed(options.source, survey, "other rows")
+        yield window
+    if rows != survey.num_rows:
+        raise _changed(options.source, survey, f"{rows:,} rows")
+
+
+def _changed(source: PairSource, survey: Survey, got: str) -> ValueError:
+    return ValueError(
+        f"{source.path}: expected the {survey.num_rows:,} rows that were there at first, got {got}: it was changed "
+        "meanwhile, or cannot be read twice; run the command again on a file that stays as it is"
+    )
+
+
 def score_corpus(options: ScoreOptions, folder: Path, progress: Progress) -> ScoredCorpus:
     """Score a corpus that lies in files. What was kept in the folder by a run before it is not scored again."""
     state = state_of(options.source)
     survey = look_through(options.windows(), seed=options.seed, seen=counted(progress, "reading", None))
     scorer = replace(Scorer.load(options.model, options.device), max_pieces=options.max_pieces)
     chosen = _chosen_calibration(scorer, options, survey.sample)
-    kept = KeptScores(folder, _recipe(options, scorer, chosen))
+    kept = KeptScores(folder, _recipe(options, scorer, chosen, survey))
     try:
         calibration = chosen or kept.calibration(lambda: _learned(scorer, options, survey.sample, progress))
         todo = {number for number in range(survey.num_windows) if not kept.has(number)}
@@ -176,7 +183,7 @@ def score_corpus(options: ScoreOptions, folder: Path, progress: Progress) -> Sco
         advance = counted(progress, "scoring", survey.num_rows)
 
         def unscored() -> Iterator[RowWindow]:
-            for window in options.windows() if todo else ():
+            for window in _as_seen(options, survey) if todo else ():
                 if window.number in todo:
                     yield window
                 else:
@@ -292,10 +299,11 @@ def source_recipe(source: PairSource, *, header: bool) -> dict[str, Any]:
     }
 
 
-def _recipe(options: ScoreOptions, scorer: Scorer, calibration: Calibration | None) -> dict[str, Any]:
+def _recipe(options: ScoreOptions, scorer: Scorer, calibration: Calibration | None, survey: Survey) -> dict[str, Any]:
     """All that decides what the scores are. The number of processes is not among it."""
     return {
         **source_recipe(options.source, header=options.header),
+        "pairs": survey.digest,
         "model": scorer.weights_digest,
         "calibration": {"learned_by_seed": options.seed} if calibration is None else calibration.to_json(),
         "version": __version__,

@@ -25,6 +25,8 @@ _RECIPE_FILE: Final = "recipe.json"
 _CALIBRATION_FILE: Final = "calibration.json"
 _IN_A_FOLDER: Final = 1000
 _FOLDER: Final = re.compile(r"\d{6}")
+_FILE: Final = re.compile(rf"({re.escape(_RECIPE_FILE)}|{re.escape(_CALIBRATION_FILE)})")
+_PARTIAL: Final = re.compile(rf"\.{_FILE.pattern}\.\d+\.partial")
 _WINDOW: Final = re.compile(r"\d{9}\.npz|\.\d{9}\.npz\.\d+\.partial")
 
 
@@ -32,7 +34,7 @@ def _is_ours(path: Path) -> bool:
     """Whether scores have such a file or folder, or a file of theirs that did not get its name."""
     if path.is_dir():
         return _FOLDER.fullmatch(path.name) is not None and all(_WINDOW.fullmatch(one.name) for one in path.iterdir())
-    return any(name in path.name for name in (_RECIPE_FILE, _CALIBRATION_FILE))
+    return any(names.fullmatch(path.name) for names in (_FILE, _PARTIAL))
 
 
 class KeptScores:
@@ -43,7 +45,12 @@ class KeptScores:
 
     def __init__(self, folder: Path, recipe: Mapping[str, Any]) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise FileExistsError(
+                f"{folder}: expected a folder for scores, got a file; move it, or name another place"
+            ) from None
         self._lock = FolderLock(
             folder, f"{folder}: expected scores that nobody else makes, got another process at it; wait for it"
         )

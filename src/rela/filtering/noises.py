@@ -20,7 +20,7 @@ Pair = tuple[str, str]
 MOST_ADDED: Final = 4
 """Words that an insertion adds at most."""
 
-_NUMBER_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+NUMBER_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "en": ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
     "de": ("zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"),
     "fr": ("deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf", "dix"),
@@ -130,7 +130,7 @@ def _copied(material: Material, place: int, _: Generator) -> str:
 def _numbers(material: Material, place: int, generator: Generator) -> str | None:
     """Another number in the place of one of the target's: in digits, or a word for 2 to 10."""
     target = material.pairs[place][1]
-    words = _NUMBER_WORDS.get(material.language or "", ())
+    words = NUMBER_WORDS.get(material.language or "", ())
     found = [match.span() for match in re.finditer("|".join([r"\d+", *(rf"\b{w}\b" for w in words)]), target, re.I)]
     if not found:
         return None

@@ -289,7 +289,7 @@ def _messages(ray: Any, options: RayOptions, todo: Mapping[int, frozenset[int]])
     with DataContext.current(context), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The minimum number of concurrent actors", UserWarning)  # few parts are fine
         read = from_items([{"shard": number} for number in todo], override_num_blocks=len(todo)).map_batches(
-            partial(_read_parts, options, todo),
+            partial(read_parts, options, todo),
             compute=TaskPoolStrategy(size=1 + workers // _WORKERS_A_READER),
             num_cpus=0,  # else readers would wait until a worker leaves a CPU to them
             **one,
@@ -314,7 +314,7 @@ def _message(kind: str, shard: int, part: int, rows: int, note: str = "", data: 
     return pa.table({name: [value] for name, value in fields.items()} | {"data": pa.array([data], pa.large_binary())})
 
 
-def _read_parts(options: RayOptions, todo: Mapping[int, frozenset[int]], batch: Table) -> Iterator[Table]:
+def read_parts(options: RayOptions, todo: Mapping[int, frozenset[int]], batch: Table) -> Iterator[Table]:
     """The parts of a shard, and how many there were. Of those that are there, only the number of rows."""
     (number,) = batch.column("shard").to_pylist()
     shard = options.shards[number]
@@ -324,6 +324,7 @@ def _read_parts(options: RayOptions, todo: Mapping[int, frozenset[int]], batch: 
         total = 0
         for part in count():
             chosen = list(islice(windows, options.part_windows))
+            shard.check()  # what has just been read is of the file that the recipe names
             if not chosen:
                 yield _message("end", number, part, total)
                 return
@@ -338,7 +339,7 @@ def _read_parts(options: RayOptions, todo: Mapping[int, frozenset[int]], batch: 
 def _header(options: RayOptions, shard: Shard) -> bytes:
     if not options.has_header(shard):
         return b""
-    return b"\t".join([shard.header(), *(name.encode() for name in columns_of(spans=options.spans))]) + b"\n"
+    return b"\t".join([*shard.header(), *(name.encode() for name in columns_of(spans=options.spans))]) + b"\n"
 
 
 class PartScorer:

@@ -61,8 +61,17 @@ class Shard:
         with open_url(self.source.path) as stream:
             yield from read_windows(self.source, header=header, max_chars=max_chars, size=size, stream=stream)
 
-    def header(self) -> bytes:
-        """The first line of a TSV file."""
+    def check(self) -> None:
+        """A ValueError if the file is not the one that was found any more."""
+        system, path = _system(self.source.path)
+        if self.version and (int(system.size(path) or 0), _version(system, path)) != (self.size, self.version):
+            raise ValueError(
+                "expected a shard that stays as it is, got one that was changed meanwhile; run the command again, into "
+                "a new folder, on files that nobody writes to"
+            )
+
+    def header(self) -> list[bytes]:
+        """The first line of a TSV file, if it has one."""
         with open_url(self.source.path) as stream:
             return read_header(self.source, stream)
 
@@ -161,7 +170,7 @@ def render_part(
         return header + b"".join(as_tsv(window, scores) for window, scores in rows)
     if form == "jsonl":
         return b"".join(as_jsonl(window, scores, source) for window, scores in rows)
-    tables = [as_table(window, scores) for window, scores in rows]
+    tables = [as_table(window, scores, source) for window, scores in rows]
     stream = io.BytesIO()
     with import_parquet().ParquetWriter(stream, tables[0].schema) as writer:
         for table in tables:

@@ -62,7 +62,8 @@ class Rule:
         scored = ~np.isnan(goodness)
         if self.threshold is not None:
             limit = -self.threshold if SCORES[self.by].good == "low" else self.threshold
-            return scored & (goodness >= np.float32(limit))
+            most = float(np.finfo(np.float32).max)
+            return scored & (goodness >= np.float32(min(max(limit, -most), most)))
         count = self.top if self.top is not None else round((self.keep or 0.0) * int(scored.sum()))
         order = np.argsort(np.where(scored, -goodness, np.inf), kind="stable")
         found = np.zeros(len(values), np.bool_)
@@ -178,8 +179,9 @@ class _Writers:
     def _lines(self, kept: list[Any], rejected: list[Any]) -> tuple[Keep, Reject]:
         kind = self._source.kind
         if self._header:
-            kept[0](read_header(self._source) + b"\n")
-            rejected[0](b"reason\tquality\t" + read_header(self._source) + b"\n")
+            header = read_header(self._source)
+            kept[0](b"".join(b"%b\n" % line for line in header))
+            rejected[0](b"\t".join([b"reason", b"quality", *header]) + b"\n")
         if kind == "files":
             rejected[2](b"line\treason\tquality\n")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -17,12 +18,22 @@ SAMPLE: Final = 2000
 
 @dataclass
 class Survey:
-    """What was seen. ``sample`` has pairs of all parts of the input, in their order."""
+    """What was seen. ``sample`` has pairs of all parts of the input, in their order; ``digests`` are of its windows."""
 
     num_rows: int = 0
-    num_windows: int = 0
+    digests: list[bytes] = field(default_factory=list[bytes])
     problems: Counter[str] = field(default_factory=Counter[str])
     sample: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    @property
+    def num_windows(self) -> int:
+        """How many windows there are."""
+        return len(self.digests)
+
+    @property
+    def digest(self) -> str:
+        """What tells the pairs that were seen from others."""
+        return hashlib.blake2b(b"".join(self.digests), digest_size=16).hexdigest()
 
     @property
     def num_good(self) -> int:
@@ -41,7 +52,7 @@ def look_through(
     num_good = 0
     for window in windows:
         found.num_rows += len(window)
-        found.num_windows += 1
+        found.digests.append(window.digest())
         found.problems.update(window.problems.values())
         drawn = generator.integers(np.arange(num_good, num_good + len(window.pairs)) + 1)
         for place, pair in zip(drawn.tolist(), window.pairs, strict=True):

@@ -14,7 +14,7 @@ from typing import IO, Any, Final, cast
 
 import numpy as np
 
-from rela._files import PACKINGS, naming, new_binary
+from rela._files import PACKINGS, behind_link, naming, new_binary
 from rela.filtering.scorer import WindowScores
 from rela.filtering.scores import COLUMNS
 from rela.text.readers import PairSource, parse_json
@@ -90,7 +90,7 @@ def as_jsonl(window: RowWindow, scores: WindowScores, source: PairSource) -> byt
         else:
             if number is not None and source.kind != "jsonl":
                 found = dict(zip(("source", "target"), window.pairs[number], strict=True))
-            if number is None or _has_more(window.records[place]):
+            if number is None or _has_more(window.records[place], source):
                 found |= _raw(window.records[place])
         added: dict[str, Any] = {} if "line" in found else {"line": window.line(place)}
         scored = number is not None and bool(scores.kept[number])
@@ -144,12 +144,12 @@ def _after_blanks(text: str, place: int) -> int:
     return place
 
 
-def as_table(window: RowWindow, scores: WindowScores) -> Table:
+def as_table(window: RowWindow, scores: WindowScores, source: PairSource) -> Table:
     """The table's rows with columns of scores, in the place of any that have their names; of text, its two sides, and
     the line itself where they do not tell it whole."""
     import pyarrow as pa
 
-    table = window.table if window.table is not None else _text_table(window)
+    table = window.table if window.table is not None else _text_table(window, source)
     table = without_columns(table, columns_of(spans=True))
     values = np.full((len(window), len(COLUMNS)), np.nan, np.float32)
     values[window.good()] = scores.values
@@ -175,16 +175,17 @@ def empty_table(source: PairSource, *, spans: bool) -> Table:
     schema = import_parquet().read_schema(source.path) if source.kind == "parquet" else None
     window = RowWindow(0, table=None if schema is None else schema.empty_table())
     nothing = np.zeros((0, len(COLUMNS)), np.float32)
-    return as_table(window, WindowScores(nothing, np.zeros(0, np.bool_), [] if spans else None))
+    return as_table(window, WindowScores(nothing, np.zeros(0, np.bool_), [] if spans else None), source)
 
 
-def _text_table(window: RowWindow) -> Table:
+def _text_table(window: RowWindow, source: PairSource) -> Table:
     import pyarrow as pa
 
     good = {place: number for number, place in enumerate(window.places)}
     pairs = [window.pairs[good[place]] if place in good else None for place in range(len(window))]
     raw = [
-        {} if place in good and not _has_more(record) else _raw(record) for place, record in enumerate(window.records)
+        {} if place in good and not _has_more(record, source) else _raw(record)
+        for place, record in enumerate(window.records)
     ]
     sides = [pa.array([None if pair is None else pair[side] for pair in pairs], pa.string()) for side in (0, 1)]
     lines = {name: pa.array([found.get(name) for found in raw], pa.string()) for name in ("raw", "raw_base64")}
@@ -255,9 +256,9 @@ def _plain(value: object) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
-def _has_more(record: Record) -> bool:
-    """Whether a line has more than two columns, or is no TSV."""
-    return len(record) == 1 and (record[0] or b"").count(b"\t") != 1
+def _has_more(record: Record, source: PairSource) -> bool:
+    """Whether a line has more than its two texts: other columns, or JSON, where a tab is a blank."""
+    return source.kind == "jsonl" or (source.kind == "tsv" and (record[0] or b"").count(b"\t") != 1)
 
 
 def _raw(record: Record) -> dict[str, str]:
@@ -313,8 +314,7 @@ def new_packed(path: Path) -> Generator[Callable[[bytes], object]]:
 
     The same bytes give the same file: no names or times are packed with them.
     """
-    path = path.resolve()
-    with new_binary(path) as file, contextlib.ExitStack() as stack:
+    with new_binary(behind_link(path)) as file, contextlib.ExitStack() as stack:
         packed = _packer(path.suffix.lower(), file, stack)
 
         def write(data: bytes) -> object:
@@ -343,8 +343,7 @@ def new_table(path: Path, empty: Callable[[], Table]) -> Generator[Callable[[Tab
     The first part says its columns; if there is no part, ``empty`` does, a table without rows.
     """
     parquet = import_parquet()
-    path = path.resolve()
-    with new_binary(path) as file:
+    with new_binary(behind_link(path)) as file:
         writer: list[Any] = []
 
         def write(table: Table) -> object:

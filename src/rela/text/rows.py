@@ -7,6 +7,7 @@ fewer where they have many bytes, so that memory has a limit whatever the rows h
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -66,6 +67,13 @@ class RowWindow:
     def __len__(self) -> int:
         return len(self.places) + len(self.problems)
 
+    def digest(self) -> bytes:
+        """What tells its pairs, and the places that they stand in, from others: what its scores depend on."""
+        found = hashlib.blake2b(repr((len(self), self.places)).encode(), digest_size=16)
+        for pair in self.pairs:
+            found.update("\0".join((*pair, "")).encode())  # no good text has a NUL
+        return found.digest()
+
     def good(self) -> NDArray[np.int64]:
         """The places as an array."""
         return np.array(self.places, np.int64)
@@ -116,10 +124,11 @@ def _chunks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
         yield chunk
 
 
-def read_header(source: PairSource, stream: IO[bytes] | None = None) -> bytes:
-    """The first line of a TSV file; empty if there is none."""
+def read_header(source: PairSource, stream: IO[bytes] | None = None) -> list[bytes]:
+    """The first line of a TSV file: one, or none in a file without lines."""
     with ExitStack() as stack:
-        return (next(_records(source, stack, stream), (b"",)))[0] or b""
+        first = next(_records(source, stack, stream), None)
+        return [] if first is None else [first[0] or b""]
 
 
 def _records(source: PairSource, stack: ExitStack, stream: IO[bytes] | None) -> Iterator[Record]:
