@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 LONG = {"alignment.md", "deploy.md", "huggingface.md", "microscope.md", "quickstart.md"}  # they train models
 TIMEOUT_SECONDS = 300
+PROGRAMS = str(Path(sys.executable).parent)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,7 @@ def test_blocks_of_page(
 ):
     (tmp_path / "configs").symlink_to(ROOT / "configs")  # readers are in the project's folder
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", PROGRAMS + os.pathsep + os.environ["PATH"])  # as in an activated environment
     record_property("code blocks", run_page(page))
 
 
@@ -68,10 +70,9 @@ def run_python(block: Block, page: Path, namespace: dict[str, object]) -> None:
 
 
 def run_command(command: str, place: str) -> None:
-    programs = Path(sys.executable).parent
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
-        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+        env={**os.environ, "PATH": PROGRAMS + os.pathsep + os.environ["PATH"]},
         capture_output=True,
         text=True,
         check=False,

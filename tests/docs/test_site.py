@@ -63,8 +63,6 @@ def test_search_without_a_network(site: Path):
         errors: list[str] = []
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.goto(f"{(site / 'search.html').as_uri()}?q=threshold")
-        page.locator("ul.search li").first.wait_for()
-        found = page.locator("ul.search li").all_inner_texts()
+        page.locator("ul.search li", has_text="sieve").first.wait_for()  # results come one after the other
         browser.close()
-    assert any("sieve" in text for text in found)
     assert errors == []
