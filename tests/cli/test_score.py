@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -69,6 +70,14 @@ class TestScore:
         assert call("score", model, "in.tsv", "-o", "out.tsv", "--workers", "1")[:2] == (0, "")
         assert (tmp_path / "out.tsv").read_text(encoding="utf-8") == out
         assert names(tmp_path) == ["in.tsv", "out.tsv"]
+
+    @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no files in memory")
+    def test_a_file_in_memory_is_replaced(self, call: Call, model: Path):
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            output = Path(folder) / "out.tsv"
+            output.write_text("old")
+            assert call("score", model, "in.tsv", "-o", output, "--workers", "1")[0] == 0
+            assert output.read_text(encoding="utf-8").count("\n") == 120
 
     def test_json_lines(self, call: Call, model: Path):
         code, out, _ = call("score", model, "in.tsv", "--json", "-", "--spans", "--workers", "1")

@@ -63,10 +63,8 @@ def _first(sources: list[PairSource], count: int, name: str) -> list[Pair]:
     found = list(islice(chain.from_iterable(read_pairs(source, report=report) for source in sources), count))
     left_out = ", ".join(f"{problem} {number:,}" for problem, number in sorted(report.counts.items()))
     if not found:
-        raise ValueError(
-            f"{name}: expected at least one sentence pair, got none"
-            + (f"; all are left out: {left_out}" * bool(left_out))
-        )
+        why = f"; all are left out: {left_out}" if left_out else ""
+        raise ValueError(f"{name}: expected at least one sentence pair, got none{why}")
     if left_out:
         warn(f"{name}: pairs that are left out: {left_out}")
     return found

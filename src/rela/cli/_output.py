@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STDOUT = "-"
-_STREAMS = ("/dev/", "/proc/")  # where standard output and open files have names
+_STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")  # where open files have names
 NARROWEST = 80
 """Columns that tables may count on. In a narrower window their lines break; nothing is cut off."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from rela._files import PACKINGS, digest, ending_of
+from rela._files import PACKINGS, digest, ending_of, is_in_place
 from rela._streams import STANDARD_INPUT
 from rela._warn import warn
 from rela.cli._output import STDOUT, check_destination
@@ -61,7 +61,7 @@ def open_output(
     """``resume`` is what :class:`PartialFile` takes; ``silent`` if something else has standard output."""
     if path is None:
         yield StandardOutput(silent=silent)
-    elif path.exists() and not path.is_file():  # a device or a pipe, which a rename would replace
+    elif is_in_place(path):
         if resume:
             raise typer.BadParameter(f"--resume: expected --output to be a file, got the device or pipe {str(path)!r}")
         with PlainFile(path) as out:
@@ -79,7 +79,7 @@ def open_output(
 def input_identity(source: str) -> dict[str, Any] | None:
     """What tells an input from others; None for a stream. Whole files are hashed, which takes little time."""
     path = Path(source)
-    if source == STDOUT or (path.exists() and not path.is_file() and not path.is_dir()):
+    if source == STDOUT or is_in_place(path):
         return None  # a pipe, which can be read once only
     return {"bytes": path.stat().st_size, "sha256": digest(path)}
 

@@ -95,7 +95,8 @@ def noise(
 
 def _others(pairs: "list[tuple[str, str]]", tested: "list[tuple[str, str]]") -> "list[tuple[str, str]]":
     """Quality is not tested on what it was learned from."""
-    found = [pair for pair in pairs if pair not in set(tested)]
+    known = set(tested)
+    found = [pair for pair in pairs if pair not in known]
     if len(found) < len(pairs):
         warn(f"--learn-src and --learn-tgt: {len(pairs) - len(found):,} pairs are left out, which are tested on")
     return found

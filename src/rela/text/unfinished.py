@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Final
 
-from rela._files import naming, remove, write_text
+from rela._files import is_in_place, naming, remove, write_text
 from rela._lock import FolderLock
 from rela._streams import standard_input
 from rela._warn import warn
@@ -137,7 +137,7 @@ def _fingerprints(sources: Sequence[PairSource]) -> list[Any]:
 
 def _is_stream(path: str) -> bool:
     """True for standard input, pipes and the like."""
-    return path == STDIN or (Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir())
+    return path == STDIN or is_in_place(Path(path))
 
 
 def _spooled(folder: Path, split: str, sources: Sequence[PairSource]) -> list[PairSource]:
