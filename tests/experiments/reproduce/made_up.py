@@ -19,6 +19,9 @@ BLEU = {"softmax": 0.50, "relu-rmsnorm": 0.40, "rela-i": 0.46, "rela-g": 0.47, "
 """How many words of each system are right, others 0.47."""
 
 
+SHIFTS = (("normal", 0.0), ("shifted", 0.05))
+
+
 def measure(value: Any, axes: tuple[str, ...], labels: Mapping[str, list[str]] | None = None) -> dict[str, Any]:
     return {"signature": "made|up", "axes": list(axes), "labels": dict(labels or {}), "value": value}
 
@@ -52,7 +55,7 @@ def weights(system: str) -> dict[str, Any]:
             labels = {"tau": ["1", "0.5", "0.25", "0.1"]}
             found[f"{kind}.diversity.tau.mean"] = measure(taus, ("tau",), labels)
             found[f"{kind}.diversity.tau"] = measure([[tau] * LAYERS for tau in taus], ("tau", "layer"), labels)
-    for shift, better in (("normal", 0.0), ("shifted", 0.05)):
+    for shift, better in SHIFTS:
         errors = [error - better + away for away in (0.1, 0.0, 0.05, 0.1)]
         found |= {
             f"cross.aer.{shift}.merged": measure([[one, one + 0.1] for one in errors], ("layer", "head")),
@@ -104,7 +107,18 @@ def facts(job: Job, what: str, bleu: Mapping[str, float]) -> dict[str, Any]:
                  "layer": 2, "head": 1, "category": "PUNCT ,", "sentence": None}]  # fmt: skip
     entry = {"name": f"{name}, seed {job.seed}", "group": name, "seed": job.seed, "attention": name,
              "findings": findings if name == "rela-g" else [], "measures": weights(name)}  # fmt: skip
-    return {"entry": entry, "data": {"gold": gold, "source": "a", "target": "b"}}
+    found = {"entry": entry, "data": {"gold": gold, "source": "a", "target": "b"}}
+    return found if gold is None else {**found, "alignment": {"sentences": SENTENCES, "draws": drawn(name, job.seed)}}
+
+
+def drawn(system: str, seed: int) -> dict[str, list[float]]:
+    """Errors on drawn sentences, around those of :func:`weights`."""
+    error = {"softmax": 0.7, "sparsemax": 0.72, "entmax15": 0.71, "rela-g": 0.5}[system]
+    chance = np.random.default_rng(seed).normal(0, 0.002, 1000)
+    means = {f"{what}.{shift}": error - better for what in ("aol", "aoh") for shift, better in SHIFTS}
+    return {name: (mean + chance * (-1) ** place).tolist() for place, (name, mean) in enumerate(means.items())} | {
+        "middle.shifted": (0.05 + chance).tolist()
+    }
 
 
 def make_study(

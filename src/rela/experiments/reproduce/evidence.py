@@ -87,6 +87,13 @@ class Evidence:
             raise MissingError(f"{measure} of {system} on {task.corpus}")
         return [np.array(entry["value"], np.float64) for entry in entries if entry is not None]
 
+    def draws(self, task: Task, system: str, name: str) -> list[Values]:
+        """Errors of alignment on drawn sentences, of each training."""
+        found = [one.facts.get("alignment") for one in self.needed(task, system, "weights")]
+        if any(one is None or name not in one["draws"] for one in found):
+            raise MissingError(f"{name} of {system} on {task.corpus}")
+        return [np.array(one["draws"][name], np.float64) for one in found if one is not None]
+
     @cached_property
     def linked(self) -> list[Task]:
         """The tasks whose weights were compared with gold links."""

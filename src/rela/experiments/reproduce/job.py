@@ -16,6 +16,7 @@ from rela.evaluation import Recipe, evaluate
 from rela.evaluation.bleu import bleu_metric
 from rela.evaluation.sacre import counts_of
 from rela.experiments.reproduce.cases import keep_cases
+from rela.experiments.reproduce.drawn import draw_alignment_errors
 from rela.experiments.reproduce.keeping import entry_to_keep
 from rela.experiments.reproduce.places import Places, keep, load_kept
 from rela.experiments.reproduce.plan import Job
@@ -158,7 +159,8 @@ def _weights(places: Places, job: Job) -> dict[str, Any]:
         results = run_study([places.run(job)], corpus, folder, options)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return {"entry": entry_to_keep(results["models"][0], job), "data": _without_paths(results["data"])}
+    kept = {"entry": entry_to_keep(results["models"][0], job), "data": _without_paths(results["data"])}
+    return kept if corpus.gold is None else {**kept, "alignment": draw_alignment_errors(places.run(job), corpus)}
 
 
 def _without_paths(data: dict[str, Any]) -> dict[str, Any]:

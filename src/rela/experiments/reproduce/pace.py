@@ -33,7 +33,8 @@ class Pace(NamedTuple):
 def measure_pace(places: Places, job: Job) -> Pace:
     """Side by side with one thread each, or one at a time with all: whichever brings more tokens a second."""
     path = places.work / _FILE
-    config, cores = places.config(job), read_cpu().num_cores or 1
+    cpu = read_cpu()
+    config, cores = places.config(job), min(cpu.num_cores or cpu.num_threads, cpu.num_threads_usable)
     facts = {"config": msgspec.to_builtins(config), "cores": cores}
     if (kept := _read(path)) is not None and kept.get("facts") == json.loads(json.dumps(facts)):
         return Pace(*kept["pace"])

@@ -54,14 +54,17 @@ def reproduction_page(
             for one in claims
         ),
         "",
-        "A claim holds if all its parts do. About BLEU, the 95% interval of the difference decides; a difference whose "
-        "interval has both signs is underpowered. About weights: it must be so for the mean and in every training.",
+        "A claim holds if all its parts do, and does not hold if one does not. About BLEU, the 95% interval of the "
+        "difference decides; a difference whose interval has both signs is underpowered. About weights, a t-test over "
+        "trainings decides, at 5%; about alignment, the 95% interval over drawn sentences and trainings. Many things "
+        "are tested, without a correction for that: one in twenty differences that are none would look like one.",
         "",
     ]
     for one in claims:
         lines += [f"### Claim {one['number']}", "", f"{escape_markdown(one['claim'])} {_MARKS[one['answer']]}.", ""]
         lines += [
             f"- {_MARKS[part['answer']]}: {escape_markdown(part['text'])}"
+            + (f" *{escape_markdown(part['test'])}.*" if part["test"] else "")
             + (f" Paper: {escape_markdown(part['paper'])}." if part["paper"] not in ("", "-") else "")
             for part in one["statements"]
         ]

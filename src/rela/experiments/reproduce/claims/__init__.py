@@ -1,8 +1,8 @@
 """The paper's fifteen claims, each answered: holds, does not hold, or underpowered, with the number that says so.
 
 An interval decides about BLEU: a claim that A is better than B holds if the whole 95% interval of the difference is
-above 0, does not hold if all of it is below, and is underpowered otherwise. What is measured about weights holds if it
-holds for the mean and in every training, and does not hold if it does so in none.
+above 0, does not hold if all of it is below, and is underpowered otherwise. About weights a t-test over trainings
+decides; about links between words, a bootstrap over sentences and trainings.
 """
 
 from __future__ import annotations

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rela.experiments.reproduce.claims.verdict import Statement, by_seed, consistent, grows, layer_means
+from rela.experiments.reproduce.claims.significance import Judged, judge_margins
+from rela.experiments.reproduce.claims.verdict import Statement, by_seed, growths, layer_means
 from rela.experiments.reproduce.evidence import Evidence, MissingError
 
 _FEW_NULLS: Final = 0.05
@@ -20,28 +23,25 @@ def null_rates(evidence: Evidence) -> list[Statement]:
     encoder = layer_means(evidence, main, "rela-g", "encoder.null.layer")
     cross = layer_means(evidence, main, "rela-g", "cross.null.layer")
     decoder = evidence.values(main, "rela-g", "decoder.null.layer")
-    low = [one < other for one, other in zip(encoder, cross, strict=True)]
     statements.append(
         Statement(
-            answer=consistent(low, float(np.mean(encoder)) < float(np.mean(cross))),
+            **judge_margins([other - one for one, other in zip(encoder, cross, strict=True)])._asdict(),
             text=f"Low in the encoder: {by_seed(encoder)}; in cross-attention {by_seed(cross)}.",
         )
     )
     rates = np.mean(decoder, axis=0)
     statements.append(
         Statement(
-            answer=consistent(grows(decoder), bool(rates[-1] > rates[0])),
+            **judge_margins(growths(decoder))._asdict(),
             text=f"Growing with depth in decoder self: {', '.join(f'{rate:.0%}' for rate in rates)}.",
         )
     )
     layers = evidence.values(main, "rela-g", "cross.null.layer")
-    peaks = [int(value.argmax()) for value in layers]
-    middle = [0 < place < len(layers[0]) - 1 for place in peaks]
     mean = np.mean(layers, axis=0)
     variance = np.mean(evidence.values(main, "rela-g", "cross.null.variance"), axis=0)
     statements.append(
         Statement(
-            answer=consistent(middle, 0 < int(mean.argmax()) < len(mean) - 1),
+            **_middle(layers)._asdict(),
             text=f"A peak at a middle cross layer: {', '.join(f'{rate:.0%}' for rate in mean)}; variance over heads "
             f"there {variance[int(mean.argmax())]:.3f}.",
             paper="variance 0.256",
@@ -50,11 +50,19 @@ def null_rates(evidence: Evidence) -> list[Statement]:
     together = [float(np.max(value)) for value in evidence.values(main, "rela-g", "cross.null.layer_attention")]
     statements.append(
         Statement(
-            answer=consistent([one < _FEW_NULLS for one in together], float(np.mean(together)) < _FEW_NULLS),
-            text=f"The cross layer attention is almost never null: at most {max(together):.1%} in any layer.",
+            **judge_margins([_FEW_NULLS - one for one in together])._asdict(),
+            text=f"The cross layer attention is almost never null (below {_FEW_NULLS:.0%}): at most "
+            f"{max(together):.1%} in any layer.",
         )
     )
     return statements
+
+
+def _middle(layers: Sequence[NDArray[np.float64]]) -> Judged:
+    """Whether the rate is highest in a layer that is neither the first nor the last."""
+    if len(layers[0]) < 3:
+        return Judged("not measured", "a model of two layers has no middle one")
+    return judge_margins([float(max(one[1:-1]) - max(one[0], one[-1])) for one in layers])
 
 
 def specialists(evidence: Evidence) -> list[Statement]:
@@ -73,7 +81,8 @@ def specialists(evidence: Evidence) -> list[Statement]:
     held = [bool(findings) for findings in strong]
     return [
         Statement(
-            answer=consistent(held, all(held)),
+            answer="holds" if all(held) else "underpowered" if any(held) else "does not hold",
+            test="strength is the distance of the 95% intervals of the two rates",
             text=f"Heads that fire after words of one kind (strength {_SPECIALISTS} or more): {counts} "
             f"in {len(found)} trainings." + (f" {' '.join(examples[:2])}" if examples else ""),
         )
@@ -84,13 +93,13 @@ def shuffled_targets(evidence: Evidence) -> list[Statement]:
     main = evidence.study.main
     real = evidence.values(main, "rela-g", "hallucinated.null.real")
     shuffled = evidence.values(main, "rela-g", "hallucinated.null.shuffled")
-    held = [bool((other > one).all()) for one, other in zip(real, shuffled, strict=True)]
+    least = [float((other - one).min()) for one, other in zip(real, shuffled, strict=True)]
     means = np.mean(real, axis=0), np.mean(shuffled, axis=0)
     text = ", ".join(f"{one:.1%} and {other:.1%}" for one, other in zip(*means, strict=True))
     areas = [float(value) for value in evidence.values(main, "rela-g", "hallucinated.auc.mean")]
     return [
         Statement(
-            answer=consistent(held, bool((means[1] > means[0]).all())),
+            **judge_margins(least)._asdict(),
             text=f"Null rates as they are and with shuffled targets, layer by layer: {text}; AUC "
             f"{by_seed(areas, percent=False)} (0.5 is chance).",
         )
@@ -105,11 +114,10 @@ def ranking(evidence: Evidence) -> list[Statement]:
         others = [one.facts["auc"][kind]["cross_entropy"] for one in found if kind in one.facts["auc"]]
         if not areas:
             raise MissingError(f"ranking of {kind} pairs")
-        held = [area >= _TELLS for area in areas]
         statements.append(
             Statement(
-                answer=consistent(held, float(np.mean(areas)) >= _TELLS),
-                text=f"{kind}: AUC of the null rate {by_seed(areas, percent=False)} (at least {_TELLS}); of "
+                **judge_margins([area - _TELLS for area in areas])._asdict(),
+                text=f"{kind}: AUC of the null rate {by_seed(areas, percent=False)} (above {_TELLS}); of "
                 f"cross-entropy {by_seed(others, percent=False)}.",
                 paper=paper,
                 signature=found[0].facts["signature"],

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from rela.evaluation.runs import Difference
+from rela.experiments.reproduce.claims.significance import shown_p
 from rela.experiments.reproduce.claims.verdict import Answer, Statement
 from rela.experiments.reproduce.evidence import Evidence
 from rela.experiments.reproduce.job import FAILED
@@ -18,8 +19,15 @@ _MOST: Final = 0.5  # of a gap
 
 
 def _shown(found: Difference) -> str:
-    seeds = "" if max(found.runs) > 1 else ", one training each"
-    return f"{found.delta:+.2f} BLEU (95% interval {found.low:+.2f} to {found.high:+.2f}{seeds})"
+    return f"{found.delta:+.2f} BLEU"
+
+
+def _test(found: Difference) -> str:
+    trainings = f"{found.runs[0]} and {found.runs[1]} trainings" if max(found.runs) > 1 else "one training each"
+    return (
+        f"95% interval {found.low:+.2f} to {found.high:+.2f} by bootstrap over sentences, {trainings}, "
+        f"{shown_p(found.p)} for no difference"
+    )
 
 
 def _above(found: Difference, margin: float = 0.0) -> Answer:
@@ -42,7 +50,11 @@ def _difference(
     evidence: Evidence, first: str, second: str, judge: Callable[[Difference], Answer], paper: str, what: str
 ) -> Statement:
     found = evidence.difference(evidence.study.main, first, second)
-    return Statement(answer=judge(found), text=f"{what}: {_shown(found)}.", paper=paper, signature=found.signature)
+    return _statement(found, judge(found), f"{what}: {_shown(found)}.", paper)
+
+
+def _statement(found: Difference, answer: Answer, text: str, paper: str) -> Statement:
+    return Statement(answer=answer, text=text, test=_test(found), paper=paper, signature=found.signature)
 
 
 def relu_alone(evidence: Evidence) -> list[Statement]:
@@ -83,14 +95,7 @@ def start_and_gate(evidence: Evidence) -> list[Statement]:
         most = "holds" if share > _MOST and found.low > 0 else "does not hold" if found.high < 0 else "underpowered"
         answer: Answer = most if gap.low > 0 else "does not hold" if gap.high < 0 else "underpowered"
         closed = f"{share:.0%} of the gap to softmax" if gap.delta > 0 else "there is no gap to softmax"
-        statements.append(
-            Statement(
-                answer=answer,
-                text=f"{name} over RMSNorm alone: {_shown(found)}; {closed}.",
-                paper=paper,
-                signature=found.signature,
-            )
-        )
+        statements.append(_statement(found, answer, f"{name} over RMSNorm alone: {_shown(found)}; {closed}.", paper))
     statements.append(_difference(evidence, "rela-g", "rela-i", _above, "+0.1", "rela-g over rela-i"))
     return statements
 
@@ -119,22 +124,17 @@ def other_pairs(evidence: Evidence) -> list[Statement]:
             continue
         found = evidence.difference(task, "rela-g", "softmax")
         statements.append(
-            Statement(
-                answer=_not_worse(found),
-                text=f"{task.corpus}, rela-g over softmax (not worse by {EQUAL}): {_shown(found)}.",
-                paper="\u22120.3 to +0.7",
-                signature=found.signature,
+            _statement(
+                found,
+                _not_worse(found),
+                f"{task.corpus}, rela-g over softmax (not worse by {EQUAL}): {_shown(found)}.",
+                "\u22120.3 to +0.7",
             )
         )
     main = evidence.study.main
     for other, paper, judge in (("sparsemax", "+0.5", _above), ("entmax15", "\u22120.1", _not_worse)):
         found = evidence.difference(main, "rela-g", other)
         statements.append(
-            Statement(
-                answer=judge(found),
-                text=f"{main.corpus}, rela-g over {other}: {_shown(found)}.",
-                paper=paper,
-                signature=found.signature,
-            )
+            _statement(found, judge(found), f"{main.corpus}, rela-g over {other}: {_shown(found)}.", paper)
         )
     return statements

@@ -16,10 +16,11 @@ Answer = Literal["holds", "does not hold", "underpowered", "not measured"]
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """A part of a claim: the answer, in words and numbers."""
+    """A part of a claim: the answer, in words and numbers, and the test of significance that gave it, if any did."""
 
     answer: Answer
     text: str
+    test: str = ""
     paper: str = ""
     signature: str = ""
 
@@ -44,13 +45,6 @@ def joined(answers: Sequence[Answer]) -> Answer:
     return next(answer for answer in order if answer in answers)
 
 
-def consistent(held: Sequence[bool], mean: bool) -> Answer:
-    """Of what is so in each training, or not, and in the mean of all."""
-    if mean and all(held):
-        return "holds"
-    return "does not hold" if not mean and not any(held) else "underpowered"
-
-
 def by_seed(values: Sequence[float], percent: bool = True) -> str:
     """The mean over trainings, and the spread if there are several."""
     mean = float(np.mean(values))
@@ -60,11 +54,11 @@ def by_seed(values: Sequence[float], percent: bool = True) -> str:
     return f"{mean:.2f}" + (f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else "")
 
 
+def growths(values: Sequence[Any]) -> list[float]:
+    """By how much a measure is higher in the last layer than in the first, of each training."""
+    return [float(value[-1] - value[0]) for value in values]
+
+
 def layer_means(evidence: Evidence, task: Task, system: str, measure: str) -> list[float]:
     """The mean over layers of a measure, of each training."""
     return [float(np.nanmean(value)) for value in evidence.values(task, system, measure)]
-
-
-def grows(values: Sequence[Any]) -> list[bool]:
-    """Whether a measure is higher in the last layer than in the first."""
-    return [bool(value[-1] > value[0]) for value in values]
