@@ -67,7 +67,8 @@ def reproduce(
         for line in description.lines():
             console.print(line, markup=False, highlight=False, soft_wrap=True)
         return
-    launch = _gpus() if scale == "paper" else None
+    with wrong_use():
+        launch = _gpus() if scale == "paper" else None
     from rela.cli._reproducing import JobsProgress
     from rela.experiments.reproduce.run import make_plan
     from rela.experiments.reproduce.run import reproduce as run
@@ -140,10 +141,11 @@ def _show_plan(console: "Console", study: "Study", plan: "Plan") -> None:
     for corpus, names in tasks.items():
         console.print(f"  {corpus}: {', '.join(names)}", highlight=False)
     if plan.pace is not None:
+        threads = f"{plan.pace.threads} thread{'s' if plan.pace.threads > 1 else ''}"
         how = (
-            f"{plan.pace.workers} side by side, {plan.pace.threads} thread{'s' if plan.pace.threads > 1 else ''} each"
+            f"{plan.pace.workers} side by side, {threads} each"
             if plan.pace.workers > 1
-            else f"one after the other with {plan.pace.threads} threads"
+            else f"one after the other with {threads}"
         )
         console.print(
             f"about {plan.seconds / 60:,.0f} minutes: {how}, {plan.pace.tokens_per_second:,.0f} target tokens a second"
@@ -153,13 +155,14 @@ def _show_plan(console: "Console", study: "Study", plan: "Plan") -> None:
 def _show(console: "Console", out: Path, shown: Any) -> None:
     from rich.table import Table
 
-    table = Table(title="The paper's claims")
-    table.add_column("", justify="right")
-    table.add_column("claim")
-    table.add_column("here", no_wrap=True)
-    for claim in shown.claims:
-        table.add_row(str(claim["number"]), claim["claim"], claim["answer"])
-    console.print(table)
+    if shown.claims:
+        table = Table(title="The paper's claims")
+        table.add_column("", justify="right")
+        table.add_column("claim")
+        table.add_column("here", no_wrap=True)
+        for claim in shown.claims:
+            table.add_row(str(claim["number"]), claim["claim"], claim["answer"])
+        console.print(table)
     for what, why in shown.left_out.items():
         console.print(f"left out: {what}: {why}", markup=False)
     console.print(f"{out / 'README.md'}: {len(shown.tables)} tables, {len({p.stem for p in shown.figures})} figures")

@@ -46,8 +46,9 @@ def show(evidence: Evidence, wanted: Wanted, facts: Sequence[str]) -> Shown:
     places.data.mkdir(parents=True, exist_ok=True)
     summary = summarise(evidence)
     _write_json(places.data / SUMMARY_FILE, summary)
-    shown.claims = [verdict.to_json() for verdict in answer_claims(evidence)]
-    _write_json(places.data / CLAIMS_FILE, shown.claims)
+    if wanted.wants("claims"):
+        shown.claims = [verdict.to_json() for verdict in answer_claims(evidence)]
+        _write_json(places.data / CLAIMS_FILE, shown.claims)
     main = _weights(evidence, evidence.study.main)
     linked = {task.corpus: found for task in evidence.linked if (found := _weights(evidence, task)) is not None}
     speed, base = (_benchmark(places.data / name) for name in (FILE, BASE_FILE))

@@ -30,12 +30,8 @@ def write_reproduction_figures(
     for old in (*folder.glob("figure-*.svg"), *folder.glob("figure-*.png")):
         old.unlink()
     report = FigureReport()
-    results = cases or main
-    if results is not None:
-        found = write_some_figures(results, folder, bench=speed, numbers=[n for n in numbers if n != _LINKS])
-        _join(report, found)
-    else:
-        report.left_out |= {f"figure {number}": "no weights were measured" for number in numbers}
+    results = cases or main or Results({}, [], [], None)
+    _join(report, write_some_figures(results, folder, bench=speed, numbers=[n for n in numbers if n != _LINKS]))
     if _LINKS in numbers:
         for corpus, name in zip(linked, slug(list(linked)), strict=True):
             _join(report, write_some_figures(linked[corpus], folder, numbers=[_LINKS], suffix=name))

@@ -45,6 +45,30 @@ def reproduction_page(
         "",
         *facts,
         "",
+    ]
+    if claims:
+        lines += _claims(claims)
+    lines += ["## Tables", ""]
+    for table in tables:
+        lines += [f"### {_table_title(table)}", "", table.markdown(), ""]
+    lines += ["## Figures", ""]
+    for path in figures:
+        title = _FIGURES.get(path.stem.split("-")[1], path.stem)
+        rest = "-".join(path.stem.split("-")[2:])
+        lines += [f"### {title}", "", f"![{title}: {rest}]({path.as_posix()})", ""]
+    if left_out:
+        lines += ["## What is not here", "", *(f"- {what}: {why}" for what, why in left_out.items()), ""]
+    return "\n".join(lines)
+
+
+def _table_title(table: Table) -> str:
+    name = table.name.replace("table-", "Table ")
+    return f"{name}: {escape_markdown(table.title)}"
+
+
+def _claims(claims: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each with its answer, then with all its parts."""
+    lines = [
         "## The claims",
         "",
         "| | claim | here |",
@@ -69,19 +93,4 @@ def reproduction_page(
             for part in one["statements"]
         ]
         lines.append("")
-    lines += ["## Tables", ""]
-    for table in tables:
-        lines += [f"### {_table_title(table)}", "", table.markdown(), ""]
-    lines += ["## Figures", ""]
-    for path in figures:
-        title = _FIGURES.get(path.stem.split("-")[1], path.stem)
-        rest = "-".join(path.stem.split("-")[2:])
-        lines += [f"### {title}", "", f"![{title}: {rest}]({path.as_posix()})", ""]
-    if left_out:
-        lines += ["## What is not here", "", *(f"- {what}: {why}" for what, why in left_out.items()), ""]
-    return "\n".join(lines)
-
-
-def _table_title(table: Table) -> str:
-    name = table.name.replace("table-", "Table ")
-    return f"{name}: {escape_markdown(table.title)}"
+    return lines
