@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -65,6 +67,19 @@ def forced_decoder() -> str | None:
     if name is not None and name not in _DECODERS:
         raise ValueError(f"{_VARIABLE}: expected one of {', '.join(_DECODERS)}, or unset; got {name!r}")
     return name
+
+
+@contextmanager
+def using_decoder(name: str) -> Generator[None]:
+    """Inside, the environment asks for this decoder."""
+    before = os.environ.get(_VARIABLE)
+    os.environ[_VARIABLE] = name
+    try:
+        yield
+    finally:
+        os.environ.pop(_VARIABLE)
+        if before is not None:
+            os.environ[_VARIABLE] = before
 
 
 def describe() -> list[DecoderChoice]:

@@ -15,10 +15,11 @@ from rela.bench import machine
 from rela.bench.length import Decoder, measure_lengths
 from rela.bench.results import Points, check, document
 from rela.bench.step import measure_step
+from rela.decoding.choice import using_decoder, why_not
 from rela.experiments.reproduce.job import BEAM
 from rela.experiments.reproduce.places import Places
 from rela.experiments.reproduce.scales import Study, Task
-from rela.experiments.reproduce.systems import ANALYSED
+from rela.experiments.reproduce.systems import ANALYSED, BASELINE
 from rela.experiments.reproduce.texts import read_split, test_splits
 from rela.model.directory import MODEL_FOLDER, load_model
 from rela.model.transformer import Transformer
@@ -27,6 +28,8 @@ from rela.training.config import ModelSection, to_config
 
 FILE: Final = "speed.json"
 BASE_FILE: Final = "speed-base.json"
+COMPILED: Final = "decode.compiled.speed.mean"
+"""Beside softmax's, where both are decoded by compiled code."""
 
 Say = Callable[[str], None]
 
@@ -82,21 +85,34 @@ def _measures(places: Places, task: Task, section: ModelSection, effort: Effort)
         f"data:{task.corpus}/{split.name}|sentences:{len(pairs)}|{weights}|threads:{torch.get_num_threads()}"
         f"|dtype:float32|device:cpu|kernel:{machine.kernel_name()}"
     )
-    entries = measure_lengths(
-        decoders,
-        pairs,
-        beam=BEAM,
-        forced=True,
-        rounds=effort.decode_rounds,
-        recipe=recipe,
-        points=points,
-        count=effort.groups,
-        one_by_one=True,
-    )
+    entries = _decoding(decoders, pairs, effort, recipe, points, "torch")
+    compiled = [decoder for decoder in decoders if why_not(decoder.model, torch.ones(1, 1, dtype=torch.long)) is None]
+    if BASELINE in (decoder.name for decoder in compiled) and len(compiled) > 1:
+        for entry in _decoding(compiled, pairs, effort, recipe, points, "native"):
+            measures = next(one for one in entries if one["name"] == entry["name"])["measures"]
+            measures[COMPILED] = entry["measures"]["decode.speed.mean"]
     for entry, decoder in zip(entries, decoders, strict=True):
         entry["measures"] |= steps[entry["name"]]
         entry["parameters"] = decoder.model.num_parameters()
     return entries
+
+
+def _decoding(
+    decoders: list[Decoder], pairs: list[tuple[str, str]], effort: Effort, recipe: str, points: Points, search: str
+) -> list[dict[str, Any]]:
+    """All by the same search: torch has it for every attention, the compiled one for some."""
+    with using_decoder(search):
+        return measure_lengths(
+            decoders,
+            pairs,
+            beam=BEAM,
+            forced=True,
+            rounds=effort.decode_rounds,
+            recipe=f"{recipe}|search:{search}",
+            points=points,
+            count=effort.groups,
+            one_by_one=True,
+        )
 
 
 def _steps(

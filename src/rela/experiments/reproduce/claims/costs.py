@@ -26,15 +26,19 @@ def speed(evidence: Evidence) -> list[Statement]:
         ("decoding", "decode.speed.mean", {"rela-g": "0.98", "sparsemax": "0.54", "entmax15": "0.49"}),
     ):
         for name, paper in papers.items():
-            value = speeds[name][measure]["value"]
+            found = speeds[name][measure]
+            value = found["value"]
             held = value >= CLOSE if name == "rela-g" else value < _SLOWER
             claim = f"at least {CLOSE}" if name == "rela-g" else f"below {_SLOWER}"
             statements.append(
                 Statement(
                     answer="holds" if held else "does not hold",
                     text=f"{what}, {name}: {value:.2f} of softmax's speed ({claim}).",
+                    test=f"quartiles {found['low']:.2f} to {found['high']:.2f} of {found['rounds']} rounds"
+                    if "low" in found
+                    else "",
                     paper=paper,
-                    signature=speeds[name][measure]["signature"],
+                    signature=found["signature"],
                 )
             )
     lengths = {name: np.array(speeds[name]["decode.speed"]["value"]) for name in ("rela-g", "sparsemax", "entmax15")}
