@@ -96,3 +96,31 @@ def test_what_goes_wrong_is_said(page: Any):
 
 def test_it_is_as_wide_as_the_window(page: Any):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_reference_is_read_and_tried(page: Any, address: str):
+    page.goto(f"{address}/docs")
+    assert page.locator("section.route h2").all_inner_texts() == [
+        "POST /translate",
+        "POST /score",
+        "GET /models",
+        "GET /healthz",
+        "GET /metrics",
+    ]
+    assert page.locator("#schema-TranslateRequest").count() == 1
+    page.click("[data-path='/models']")
+    page.wait_for_selector("#get-models-answer:not([hidden])")
+    assert page.inner_text("#get-models-answer").startswith("401")
+    page.fill("#token", TOKEN)
+    page.press("#token", "Tab")
+    for name, start in (("post-translate", "200"), ("post-score", "200"), ("get-metrics", "200")):
+        page.focus(f"[data-name='{name}']")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(f"#{name}-answer:not([hidden])")
+        assert page.inner_text(f"#{name}-answer").startswith(start), page.inner_text(f"#{name}-answer")
+    assert '"translations"' in page.inner_text("#post-translate-answer")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    broken = page.evaluate(
+        "[...document.querySelectorAll('a[href^=\"#\"]')].filter(a => !document.getElementById(a.hash.slice(1))).length"
+    )
+    assert broken == 0

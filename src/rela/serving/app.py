@@ -20,6 +20,7 @@ from rela.serving.limits import BodyLimit
 from rela.serving.metrics import CONTENT_TYPE, Metrics
 from rela.serving.models import ScoreKey, ServedModel, ServedModels, TranslateItem, TranslateKey
 from rela.serving.page import PAGE, SECURITY_HEADERS
+from rela.serving.reference import reference_page
 from rela.serving.schemas import (
     ModelsResponse,
     Problem,
@@ -65,6 +66,8 @@ def create_app(settings: Settings) -> FastAPI:
         version=__version__,
         description="Translation with sparse attention: translations, word links, weights of heads, scores of pairs.",
         lifespan=lifespan,
+        docs_url=None,  # FastAPI's pages load their scripts from elsewhere
+        redoc_url=None,
     )
     app.state.rela = state
     _add_middleware(app, settings, metrics)
@@ -149,7 +152,11 @@ def create_app(settings: Settings) -> FastAPI:
     async def page() -> Response:
         return HTMLResponse(PAGE, headers=SECURITY_HEADERS)
 
-    del translate, score, models, healthz, read_metrics, page  # routes know them
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    async def reference() -> Response:
+        return HTMLResponse(reference_page(app.openapi()), headers=SECURITY_HEADERS)
+
+    del translate, score, models, healthz, read_metrics, page, reference  # routes know them
     return app
 
 

@@ -6,12 +6,14 @@ from importlib import resources
 from typing import Final
 
 
-def _read(name: str, room: str = "serving") -> str:
+def read_asset(name: str, room: str = "serving") -> str:
+    """A file of a room's pages."""
     return resources.files(f"rela.{room}").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-_STYLE: Final = _read("page.css", "report") + _read("page.css")  # colours and letters are those of the microscope
-PAGE: Final = _read("page.html").replace("/*STYLE*/", _STYLE).replace("/*SCRIPT*/", _read("page.js"))
+# Colours and letters are those of the microscope.
+STYLE: Final = read_asset("page.css", "report") + read_asset("page.css")
+PAGE: Final = read_asset("page.html").replace("/*STYLE*/", STYLE).replace("/*SCRIPT*/", read_asset("page.js"))
 
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def _with_example(**fields: Any) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [fields]})
 
 
 class HeadChoice(_Strict):
@@ -21,6 +25,8 @@ class HeadChoice(_Strict):
 
 class TranslateRequest(_Strict):
     """One text or many; a text is a sentence."""
+
+    model_config = _with_example(text=["The dog sleeps.", "A cat sees the house."], beam=4, nbest=2, alignments=True)
 
     text: str | list[str]
     model: Annotated[str | None, Field(description="A name of GET /models; the first one if left out.")] = None
@@ -85,6 +91,8 @@ class Pair(_Strict):
 
 class ScoreRequest(_Strict):
     """Pairs to score."""
+
+    model_config = _with_example(pairs=[{"source": "The dog sleeps.", "target": "Der Hund schläft."}], spans=True)
 
     pairs: Annotated[list[Pair], Field(min_length=1)]
     model: str | None = None
