@@ -32,6 +32,9 @@ class Part:
 
 _WEIGHTS: Final = Part(roles=("main",), systems=ANALYSED, steps=("weights",))
 _LINKS: Final = Part(roles=("main", "gold"), systems=ANALYSED, steps=("weights",))
+NORMS: Final = ("softmax", "relu", "relu-rmsnorm", "rela-i", "rela-g")
+"""What is shown along the training: with softmax, with no norm, and with the norms of the paper."""
+
 _CASES: Final = Part(roles=("main",), systems=(OURS,), steps=("weights", "cases"))
 
 PARTS: Final[dict[str, Part]] = {
@@ -51,6 +54,7 @@ PARTS: Final[dict[str, Part]] = {
     "figure8": _CASES,
     "figure9": _CASES,
     "figure10": _CASES,
+    "training": Part(roles=("main",), systems=NORMS),
     "claims": Part(roles=("main", "pair", "gold"), steps=("test", "weights", "ranking"), speed=True),
 }
 """All that a reproduction shows, and what each takes."""

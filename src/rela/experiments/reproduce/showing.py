@@ -12,7 +12,7 @@ from rela._files import write_text
 from rela.analysis.results import FORMAT, grouped
 from rela.experiments.reproduce.claims import answer_claims
 from rela.experiments.reproduce.evidence import Evidence
-from rela.experiments.reproduce.plan import Wanted
+from rela.experiments.reproduce.plan import NORMS, Wanted
 from rela.experiments.reproduce.scales import Task
 from rela.experiments.reproduce.speed import BASE_FILE, FILE
 from rela.experiments.reproduce.summary import summarise
@@ -94,13 +94,26 @@ def _draw(
 ) -> None:
     """The figures; without matplotlib, none."""
     numbers = [number for number in range(1, 11) if wanted.wants(f"figure{number}")]
-    if not numbers:
+    training = _curves(evidence) if wanted.wants("training") else None
+    if not numbers and training is None:
         return
     report = write_reproduction_figures(
-        evidence.places.out / "figures", numbers, main=main, linked=linked, speed=speed, cases=_cases(evidence, main)
+        evidence.places.out / "figures",
+        numbers,
+        main=main,
+        linked=linked,
+        speed=speed,
+        cases=_cases(evidence, main),
+        training=training,
     )
     shown.figures = report.written
     shown.left_out |= report.left_out
+
+
+def _curves(evidence: Evidence) -> dict[str, list[dict[str, Any]]]:
+    """Along the trainings of some systems."""
+    main = evidence.study.main
+    return {name: [found.facts["curve"] for found in evidence.of(main, name, "train")] for name in NORMS}
 
 
 def _write_json(path: Path, data: Any) -> None:
