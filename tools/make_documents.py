@@ -327,18 +327,18 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     },
     "benchmark targets": ("docs/benchmarks.md", targets_table),
     "benchmark summary": ("README.md", targets_table),
-    "demo": ("docs/results.md", demo_table),
-    "multi30k": ("docs/results.md", multi30k_table),
+    "demo": ("docs/measurements.md", demo_table),
+    "multi30k": ("docs/measurements.md", multi30k_table),
     "precision": ("docs/benchmarks.md", precision_table),
-    "kinds": ("docs/results.md", kinds_table),
+    "kinds": ("docs/measurements.md", kinds_table),
     "results": ("README.md", results_table),
-    "looking cost": ("docs/results.md", looking_cost_table),
+    "looking cost": ("docs/measurements.md", looking_cost_table),
     **{
-        f"grammar {table}": ("docs/results.md", partial(analysis_table, "analysis-grammar", table))
+        f"grammar {table}": ("docs/measurements.md", partial(analysis_table, "analysis-grammar", table))
         for table in GRAMMAR_TABLES
     },
     **{
-        f"gold {table}": ("docs/results.md", partial(analysis_table, "analysis-gold", table))
+        f"gold {table}": ("docs/measurements.md", partial(analysis_table, "analysis-gold", table))
         for table in ("models", "aer", "best-heads", "hallucination")
     },
     **sieve_tables.TABLES,

@@ -179,14 +179,14 @@ def scaling() -> str:
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     **{
-        f"noise {which} {corpus}": ("docs/results.md", partial(noise, corpus, which))
+        f"noise {which} {corpus}": ("docs/measurements.md", partial(noise, corpus, which))
         for corpus in CORPORA
         for which in ("auc", "precision")
     },
-    "null attention": ("docs/results.md", null_ends),
-    "recipes": ("docs/results.md", recipes),
-    "cleaning": ("docs/results.md", cleaning),
-    "cleaning kinds": ("docs/results.md", cleaning_kinds),
+    "null attention": ("docs/measurements.md", null_ends),
+    "recipes": ("docs/measurements.md", recipes),
+    "cleaning": ("docs/measurements.md", cleaning),
+    "cleaning kinds": ("docs/measurements.md", cleaning_kinds),
     "benchmark ten billion": ("docs/scaling.md", scaling),
     "benchmark scoring": ("docs/benchmarks.md", scoring),
 }

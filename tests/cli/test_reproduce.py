@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.cli.helpers import rela
+from tests.experiments.reproduce.made_up import make_study
 
 TINY = ("reproduce", "--corpus", "grammar", "--scale", "tiny")
 MOST_SECONDS = 15 * 60
@@ -24,6 +25,18 @@ def test_what_takes_no_training(tmp_path: Path) -> None:
     assert "239,200" in page
     assert "figures/figure-01-overview.svg" in page
     assert sorted(path.name for path in (tmp_path / "out" / "tables").iterdir()) == ["table-4.md", "table-4.tex"]
+
+
+def test_what_is_there_is_shown_without_training(tmp_path: Path) -> None:
+    arguments = ("--show", "--out", f"{tmp_path}/out", "--work", f"{tmp_path}/work")
+    nothing = rela(*TINY, *arguments)
+    assert nothing.returncode == 2
+    assert "run it first" in nothing.stderr
+    make_study(tmp_path, but=("relu",))
+    done = rela("reproduce", "--corpus", "multi30k-en-de", "--scale", "laptop", *arguments, "--json", "-")
+    assert done.returncode == 0, done.stderr
+    assert "table-1" in json.loads(done.stdout)["tables"]
+    assert not (tmp_path / "work").exists()
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
@@ -117,7 +130,7 @@ def test_every_table_and_figure_of_the_built_in_corpus(tmp_path: Path) -> None:
     tables = {f"table-{number}" for number in (1, 2, 3, 4, 6)} | {"table-5-grammar"}
     assert tables <= set(result["tables"])
     found = {name.split("-")[1] for name in result["figures"]}
-    assert found == {*(f"{number:02}" for number in range(1, 11)), "training"}
+    assert found == {*(f"{number:02}" for number in range(1, 11)), "training", "differences"}
     assert not result["left_out"]
     assert [claim["number"] for claim in result["claims"]] == list(range(1, 16))
     unanswered = [

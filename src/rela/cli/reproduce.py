@@ -42,6 +42,9 @@ def reproduce(
         int | None,
         typer.Option(min=1, max=256, help="Trainings side by side. Default: whatever is faster.", show_default=False),
     ] = None,
+    show: Annotated[
+        bool, typer.Option("--show", help="Train nothing: make tables and figures of what is there already.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and every setting with its source; do nothing.")
     ] = False,
@@ -67,6 +70,12 @@ def reproduce(
         for line in description.lines():
             console.print(line, markup=False, highlight=False, soft_wrap=True)
         return
+    if show:
+        from rela.experiments.reproduce.run import show_what_is_there
+
+        with wrong_use():
+            _tell(console, places.out, show_what_is_there(study, wanted, places), json_to)
+        return
     with wrong_use():
         launch = _gpus() if scale == "paper" else None
     from rela.cli._reproducing import JobsProgress
@@ -87,19 +96,7 @@ def reproduce(
         _show_plan(console, study, plan)
         with JobsProgress(console, [job.name for job in plan.todo]) as progress:
             shown = run(study, wanted, places, plan, progress, console.print, command=command, launch=launch)
-    if json_to is not None:
-        write_json(
-            {
-                "schema": "rela-reproduce/1",
-                "out": str(places.out),
-                "claims": shown.claims,
-                "tables": [table.name for table in shown.tables],
-                "figures": sorted({path.stem for path in shown.figures}),
-                "left_out": shown.left_out,
-            },
-            json_to,
-        )
-    _show(console, places.out, shown)
+    _tell(console, places.out, shown, json_to)
 
 
 def _chosen(corpus: str, scale: str, only: str | None, systems: str | None, seeds: str | None) -> "tuple[Study, Any]":
@@ -152,9 +149,21 @@ def _show_plan(console: "Console", study: "Study", plan: "Plan") -> None:
         )
 
 
-def _show(console: "Console", out: Path, shown: Any) -> None:
+def _tell(console: "Console", out: Path, shown: Any, json_to: str | None) -> None:
     from rich.table import Table
 
+    if json_to is not None:
+        write_json(
+            {
+                "schema": "rela-reproduce/1",
+                "out": str(out),
+                "claims": shown.claims,
+                "tables": [table.name for table in shown.tables],
+                "figures": sorted({path.stem for path in shown.figures}),
+                "left_out": shown.left_out,
+            },
+            json_to,
+        )
     if shown.claims:
         table = Table(title="The paper's claims")
         table.add_column("", justify="right")

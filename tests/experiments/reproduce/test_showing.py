@@ -40,7 +40,7 @@ def test_tables_in_the_paper_s_form(evidence: Evidence, shown: Shown) -> None:
 def test_figures(evidence: Evidence, shown: Shown) -> None:
     names = {path.stem for path in shown.figures}
     assert {"figure-01-overview", "figure-03-sparsity", "figure-05-diversity", "figure-06-null-rate"} <= names
-    assert "figure-training" in names
+    assert {"figure-training", "figure-differences"} <= names
     assert {"figure-04-aer-grammar", "figure-04-aer-europarl-en-de"} <= names
     assert all(path.exists() for path in shown.figures)
     assert "figure 2 (decoding-speed)" in shown.left_out

@@ -54,6 +54,7 @@ PARTS: Final[dict[str, Part]] = {
     "figure8": _CASES,
     "figure9": _CASES,
     "figure10": _CASES,
+    "differences": Part(roles=("main",), steps=("test",)),
     "training": Part(roles=("main",), systems=NORMS),
     "claims": Part(roles=("main", "pair", "gold"), steps=("test", "weights", "ranking"), speed=True),
 }

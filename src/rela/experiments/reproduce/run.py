@@ -93,6 +93,13 @@ def reproduce(
     return show(Evidence(study, places), wanted, _facts(places))
 
 
+def show_what_is_there(study: Study, wanted: Wanted, places: Places) -> Shown:
+    """Tables, figures and page of what was found up to now."""
+    if not places.data.is_dir():
+        raise ValueError(f"{places.data}: expected results of `rela reproduce`, got no such folder; run it first")
+    return show(Evidence(study, places), wanted, _facts(places))
+
+
 def _count_time(places: Places, command: str, seconds: float) -> None:
     """How long which command took, of all that had something to do."""
     path = places.data / _TIMES_FILE

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from matplotlib.figure import Figure
+
 from rela._files import write_text
 from rela.analysis.results import FORMAT, grouped
 from rela.experiments.reproduce.claims import answer_claims
@@ -19,6 +21,7 @@ from rela.experiments.reproduce.summary import summarise
 from rela.experiments.reproduce.systems import ANALYSED, OURS
 from rela.report.choice import AbsentError
 from rela.report.reproduction.figures import write_reproduction_figures
+from rela.report.reproduction.further import DIFFERENCES, TRAINING, draw_differences, draw_training
 from rela.report.reproduction.page import reproduction_page
 from rela.report.reproduction.tables import ablation_table, efficiency_table, operations_table, pairs_table
 from rela.report.results import Examples, Results, load_examples, load_results, to_results
@@ -71,7 +74,7 @@ def show(evidence: Evidence, wanted: Wanted, facts: Sequence[str]) -> Shown:
             except AbsentError as error:
                 shown.left_out[name] = str(error)
     _write_tables(places.out / "tables", shown.tables)
-    _draw(evidence, wanted, shown, main, linked, speed)
+    _draw(evidence, wanted, shown, main, linked, speed, summary)
     page = reproduction_page(
         summary,
         shown.claims,
@@ -91,11 +94,16 @@ def _draw(
     main: Results | None,
     linked: dict[str, Results],
     speed: Results | None,
+    summary: dict[str, Any],
 ) -> None:
     """The figures; without matplotlib, none."""
     numbers = [number for number in range(1, 11) if wanted.wants(f"figure{number}")]
-    training = _curves(evidence) if wanted.wants("training") else None
-    if not numbers and training is None:
+    draws: dict[str, Callable[[], Figure]] = {
+        TRAINING: lambda: draw_training(_curves(evidence)),
+        DIFFERENCES: lambda: draw_differences(summary["table1"]),
+    }
+    further = {name: draw for name, draw in draws.items() if wanted.wants(name)}
+    if not numbers and not further:
         return
     report = write_reproduction_figures(
         evidence.places.out / "figures",
@@ -104,7 +112,7 @@ def _draw(
         linked=linked,
         speed=speed,
         cases=_cases(evidence, main),
-        training=training,
+        further=further,
     )
     shown.figures = report.written
     shown.left_out |= report.left_out

@@ -1,15 +1,15 @@
-"""Figures 1 to 10 of a reproduction: those of `rela report`, from several result files; and one of trainings."""
+"""Figures 1 to 10 of a reproduction: those of `rela report`, from several result files; and further ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+
+from matplotlib.figure import Figure
 
 from rela.report.choice import AbsentError, slug
 from rela.report.figures.style import drawing, save
 from rela.report.figures.write import FigureReport, write_some_figures
-from rela.report.reproduction.training import STEM, draw_training
 from rela.report.results import Results
 
 _LINKS = 4
@@ -23,13 +23,13 @@ def write_reproduction_figures(
     linked: Mapping[str, Results],
     speed: Results | None,
     cases: Results | None,
-    training: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    further: Mapping[str, Callable[[], Figure]],
 ) -> FigureReport:
     """Write the figures with these numbers.
 
     ``main`` has the weights of the main corpus; ``linked``, by corpus, those that can be compared with gold links, each
-    of which gets a figure 4; ``cases`` is ``main`` with sentences to look at; ``training``, by system, has curves along
-    trainings.
+    of which gets a figure 4; ``cases`` is ``main`` with sentences to look at; ``further`` draws others, by
+    name.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for old in (*folder.glob("figure-*.svg"), *folder.glob("figure-*.png")):
@@ -42,12 +42,12 @@ def write_reproduction_figures(
             _join(report, write_some_figures(linked[corpus], folder, numbers=[_LINKS], suffix=name))
         if not linked:
             report.left_out[f"figure {_LINKS}"] = "there are no weights beside gold links"
-    if training is not None:
+    for name, draw in further.items():
         try:
             with drawing():
-                report.written += save(draw_training(training), folder, STEM)
+                report.written += save(draw(), folder, f"figure-{name}")
         except AbsentError as error:
-            report.left_out["figure of trainings"] = str(error)
+            report.left_out[f"figure of {name}"] = str(error)
     report.written.sort()
     return report
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from rela.report.reproduction.training import TITLE as TRAINING
+from rela.report.reproduction.further import TITLES
 from rela.report.tables.table import Table, escape_markdown
 
 _MARKS: Final = {
@@ -26,7 +26,7 @@ _FIGURES: Final = {
     "08": "Figure 8: all heads of a layer",
     "09": "Figure 9: sentences of several clauses",
     "10": "Figure 10: one alignment head on a good pair, with words inserted, and with another target",
-    "training": TRAINING,
+    **TITLES,
 }
 
 
