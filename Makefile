@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 $(RUN) pytest -n 2
 # pyright would otherwise ask the network for a newer version of itself.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-BENCH_PARTS := attention sublayer memory decode length step train train-base
+BENCH_PARTS := attention sublayer memory decode length step train train-base serve
 
 .NOTPARALLEL: # what is timed wants the machine for itself
 
@@ -79,6 +79,9 @@ bench-train: $(VENV)/.stamp
 bench-train-base: $(VENV)/.stamp
 	$(BENCH) train --no-step --corpus $(BENCH_CORPUS) --size base --tokens 1024 --updates 20 --resume \
 		--json bench/results/train-base.json
+
+bench-serve: $(VENV)/.stamp | $(BENCH_MODEL)
+	$(BENCH) serve $(BENCH_MODEL) --src $(BENCH_TEXT) --json bench/results/serve.json
 
 # The model whose queries, keys and values the kernels are timed on.
 runs/demo-rela-g/training: | $(VENV)/.stamp

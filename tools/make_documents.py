@@ -2,7 +2,7 @@
 
 usage: python tools/make_documents.py [--weights] [--keep RESULTS NAME]
 
-Reads docs/results/*.json and bench/results/*.json; writes docs/figures/*.svg and the tables in README.md and docs/*.md.
+Reads docs/results/*.json, bench/results/*.json and reproduction/; writes docs/figures/*.svg and the tables in README.md and docs/*.md.
 Needs matplotlib.
 --weights: first computes docs/results/weights.json anew.
 --keep: first copies what the tables and figures need of the results of `rela analyze` to docs/results/NAME.json.
@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import paper_tables
 import sieve_tables
 
 from rela.report.benchmarks import tables
@@ -29,6 +30,7 @@ TABLE_START = "<!-- {}: tools/make_documents.py, from {} -->"
 TABLE_END = "<!-- end of {} -->"
 NOT_YET = "Not measured yet."
 INT8_LOSS = 0.2  # of BLEU: less was asked for
+_OF_REPRODUCTION = ("paper claim", "paper table")
 _OF_BENCHMARKS = ("benchmark ", "sublayer speed", "core speed")
 MAPS = ("softmax", "sparsemax", "relu")
 GRAMMAR_TABLES = (
@@ -323,6 +325,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
             ("step", "step", tables.train_table),
             ("train", "train", tables.train_table),
             ("train base", "train-base", tables.train_table),
+            ("serve", "serve", tables.serve_table),
         )
     },
     "benchmark targets": ("docs/benchmarks.md", targets_table),
@@ -342,13 +345,17 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         for table in ("models", "aer", "best-heads", "hallucination")
     },
     **sieve_tables.TABLES,
+    **paper_tables.TABLES,
 }
 """The marks around a table, the document it stands in, and what makes it."""
 
 
 def with_table(document: str, mark: str, table: str) -> str:
     """The document with the table between its marks."""
-    folder = "bench/results" if mark.startswith(_OF_BENCHMARKS) else "docs/results"
+    if mark.startswith(_OF_BENCHMARKS):
+        folder = "bench/results"
+    else:
+        folder = "reproduction" if mark.startswith(_OF_REPRODUCTION) else "docs/results"
     start, end = TABLE_START.format(mark, folder), TABLE_END.format(mark)
     before, found_start, rest = document.partition(start)
     _, found_end, after = rest.partition(end)

@@ -18,6 +18,9 @@ from rela.cli._commands import COMMANDS, GROUPS
 from rela.integrations.onnx.export import export_onnx
 from rela.integrations.onnx.runner import OnnxTranslator
 from rela.model.directory import load_model, save_model
+from rela.text.grammar import write_corpus
+from rela.text.prepare import PrepareOptions, prepare
+from rela.text.readers import PairSource
 
 
 class Made(NamedTuple):
@@ -123,6 +126,33 @@ def test_any_attention(attention: str, tmp_path: Path) -> None:
     model, sentences = make_model(tmp_path, attention, joint=False)
     export_onnx(model, tmp_path / "exported")
     assert_equal(model, tmp_path / "exported", sentences[:20], 3)
+
+
+@pytest.fixture(scope="module")
+def thousand(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A model of the built-in corpus, and a thousand sentences that it never saw."""
+    folder = tmp_path_factory.mktemp("thousand")
+    write_corpus(folder / "corpus", counts={"train": 20_000, "dev": 100, "test": 1000})
+    splits = {
+        split: [PairSource.files(folder / f"corpus/{split}.en", folder / f"corpus/{split}.de")]
+        for split in ("train", "dev")
+    }
+    prepare(splits, ("en", "de"), folder / "store", PrepareOptions(merges=500))
+    sizes = {**TWO_LAYERS, "model__dim": 64, "model__ffn_dim": 128, "rate__peak": 3e-3, "rate__warmup": 100}
+    train(tiny_config(folder / "store", budget__steps=1500, model__attention="rela-g", **sizes), folder / "run")
+    export_onnx(folder / "run", folder / "exported")
+    sentences = (folder / "corpus" / "test.en").read_text(encoding="utf-8").splitlines()
+    return Made(folder / "run", folder / "exported", sentences)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_thousand_sentences(thousand: Made, beam: int) -> None:
+    assert len(set(thousand.sentences)) > 900
+    ours = [one.text for one in rela.Translator.load(thousand.model).translate(thousand.sentences, beam=beam)]
+    theirs = OnnxTranslator.load(thousand.exported, threads=1).translate(thousand.sentences, beam=beam)
+    assert [one.text for one in theirs] == ours
+    assert len(set(ours)) > 500  # it has learned to say different things
 
 
 def export(*arguments: str) -> int:

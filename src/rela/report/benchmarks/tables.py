@@ -164,6 +164,31 @@ def length_table(bench: Benchmark) -> str:
     return f"{table}\n\n`{bench.signature(names[-1], 'decode.speed')}`"
 
 
+def serve_table(bench: Benchmark) -> str:
+    """The service under load."""
+    name = next(iter(bench.entries))
+
+    def shown(measure: str, form: str) -> str:
+        found = bench.number(name, f"serve.{measure}")
+        return "-" if found is None else form.format(found.value)
+
+    gain = bench.number(name, "serve.gain")
+    requests = f"{bench.data['requests']:,} requests at {shown('rate', '{:,.0f}')} a second; it can do"
+    seconds = " / ".join(shown(measure, "{:.2f}") for measure in ("median", "p99", "longest"))
+    memory = " / ".join(shown(f"memory_{part}_mb", "{:,.0f}") for part in ("tenth", "half", "end"))
+    rows = [
+        ["answers to all clients computed together, times as many as one by one", speed(gain), asked(gain)],
+        [requests, f"{shown('sustained', '{:,.0f}')} a second", "4 times too much"],
+        ["of these translated, told to come again", f"{shown('done', '{:,.0f}')}, {shown('refused', '{:,.0f}')}", "-"],
+        ["lost", shown("lost", "{:,.0f}"), "0"],
+        ["seconds until a translation: half of them, 99%, all", seconds, "bounded"],
+        ["seconds that a full queue takes at most", shown("bound", "{:.2f}"), "-"],
+        ["seconds until a refusal, 99%", shown("refusal_p99", "{:.3f}"), "-"],
+        ["MB of memory after a tenth, half-way, at the end", memory, "flat"],
+    ]
+    return f"{markdown(['', 'measured', 'asked'], rows)}\n\n`{bench.signature(name, 'serve.gain')}`"
+
+
 _TRAIN: Final = {
     "train.step.over.softmax": "a whole training step, times as fast as softmax on SDPA",
     "train.step.peak_share": "a whole training step, share of the matrix product peak",
