@@ -2,7 +2,8 @@
 
 usage: python tools/make_documents.py [--weights] [--keep RESULTS NAME]
 
-Reads docs/results/*.json, bench/results/*.json and reproduction/; writes docs/figures/*.svg and the tables in README.md and docs/*.md.
+Reads docs/results/*.json, bench/results/*.json and reproduction/; writes docs/figures/*.svg and the tables in README.md
+and docs/*.md.
 Needs matplotlib.
 --weights: first computes docs/results/weights.json anew.
 --keep: first copies what the tables and figures need of the results of `rela analyze` to docs/results/NAME.json.
@@ -345,7 +346,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         for table in ("models", "aer", "best-heads", "hallucination")
     },
     **sieve_tables.TABLES,
-    **paper_tables.TABLES,
+    "paper tuning": ("docs/results.md", paper_tables.tuning_table),
 }
 """The marks around a table, the document it stands in, and what makes it."""
 

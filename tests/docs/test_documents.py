@@ -43,16 +43,16 @@ def result_files(page: Path) -> Iterator[str]:
 
 
 def test_the_files_that_commands_write() -> None:
-    names = list(result_files(ROOT / "docs" / "results.md"))
+    names = list(result_files(ROOT / "docs" / "measurements.md"))
     assert "docs/results/demo-softmax.json" in names
     assert "docs/results/multi30k-rela-g-train.json" in names
     assert not any("$" in name for name in names)
 
 
 def test_every_result_is_there() -> None:
-    missing = [name for name in result_files(ROOT / "docs" / "results.md") if not (ROOT / name).is_file()]
+    missing = [name for name in result_files(ROOT / "docs" / "measurements.md") if not (ROOT / name).is_file()]
     assert not missing
-    for page in (ROOT / "README.md", ROOT / "docs" / "results.md"):
+    for page in (ROOT / "README.md", ROOT / "docs" / "measurements.md"):
         assert make_documents.NOT_YET not in page.read_text(encoding="utf-8"), page.name
 
 

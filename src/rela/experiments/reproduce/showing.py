@@ -121,7 +121,7 @@ def _draw(
 def _curves(evidence: Evidence) -> dict[str, list[dict[str, Any]]]:
     """Along the trainings of some systems."""
     main = evidence.study.main
-    return {name: [found.facts["curve"] for found in evidence.of(main, name, "train")] for name in NORMS}
+    return {name: [found.facts for found in evidence.of(main, name, "train")] for name in NORMS}
 
 
 def _write_json(path: Path, data: Any) -> None:

@@ -26,8 +26,8 @@ _BASELINE: Final = "softmax"
 
 
 def draw_training(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
-    """By system, of each training a curve of ``step``, ``nll`` and ``gradient_norm``; one that diverged ends early."""
-    drawn = {name: found for name, found in curves.items() if any(curve["step"] for curve in found)}
+    """By system, the facts of its trainings: validations, and a curve of norms. One that diverged ends early."""
+    drawn = {name: found for name, found in curves.items() if any(one["curve"]["step"] for one in found)}
     if len(drawn) < _AT_ONCE:
         raise AbsentError("there are no trainings to compare")
     figure = Figure(figsize=(WIDE, 2.6), layout=ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.06))
@@ -35,11 +35,11 @@ def draw_training(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     styles = line_styles(list(drawn))
     for name, found in drawn.items():
         style = styles[name]
-        for curve in found:
-            for axes, key in ((left, "nll"), (right, "gradient_norm")):
-                values = np.array([np.nan if value is None else value for value in curve[key]], np.float64)
-                axes.plot(curve["step"], values, color=style.color, linestyle=style.dashes, linewidth=1, alpha=0.8)
-    left.set_ylabel("loss in nats a token")
+        for one in found:
+            for axes, what, key in ((left, "validations", "loss"), (right, "curve", "gradient_norm")):
+                values = np.array([np.nan if value is None else value for value in one[what][key]], np.float64)
+                axes.plot(one[what]["step"], values, color=style.color, linestyle=style.dashes, linewidth=1, alpha=0.8)
+    left.set_ylabel("validation loss, nats a token")
     right.set_ylabel("norm of the gradient")
     right.set_yscale("log")
     right.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
