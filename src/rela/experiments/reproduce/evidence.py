@@ -112,5 +112,5 @@ class Evidence:
         """The measures of table 2 and figure 2, by system."""
         path = self.places.data / SPEED_FILE
         if not path.exists():
-            raise MissingError("speeds")
+            raise MissingError("benchmark of speed")
         return {entry["name"]: entry["measures"] for entry in json.loads(path.read_text(encoding="utf-8"))["models"]}

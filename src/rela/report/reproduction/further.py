@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.ticker import StrMethodFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from rela.report.choice import AbsentError
 from rela.report.figures.style import ACCENT, BLUE, FAINT, WIDE, line_styles
@@ -42,7 +42,9 @@ def draw_training(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     left.set_ylabel("validation loss, nats a token")
     right.set_ylabel("norm of the gradient")
     right.set_yscale("log")
+    right.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     right.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    right.yaxis.set_minor_formatter(NullFormatter())
     for axes in (left, right):
         axes.set_xlabel("update")
     handles = [Line2D([], [], color=style.color, linestyle=style.dashes, label=name) for name, style in styles.items()]

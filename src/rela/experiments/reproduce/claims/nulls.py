@@ -84,7 +84,8 @@ def specialists(evidence: Evidence) -> list[Statement]:
             answer="holds" if all(held) else "underpowered" if any(held) else "does not hold",
             test="strength is the distance of the 95% intervals of the two rates",
             text=f"Heads that fire after words of one kind (strength {_SPECIALISTS} or more): {counts} "
-            f"in {len(found)} trainings." + (f" {' '.join(examples[:2])}" if examples else ""),
+            f"in {len(found)} training{'s' if len(found) > 1 else ''}."
+            + (f" {' '.join(examples[:2])}" if examples else ""),
         )
     ]
 
