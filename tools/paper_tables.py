@@ -48,7 +48,8 @@ def claim_parts(number: int) -> str:
 def _part(statement: Any) -> str:
     test = f" *{escape_markdown(statement['test'])}.*" if statement["test"] else ""
     papers = f" Paper: {escape_markdown(statement['paper'])}." if statement["paper"] not in ("", "-") else ""
-    return f"- {_bold(statement['answer'])}: {escape_markdown(statement['text'])}{test}{papers}"
+    signature = f" `{statement['signature']}`" if statement["signature"] else ""
+    return f"- {_bold(statement['answer'])}: {escape_markdown(statement['text'])}{test}{papers}{signature}"
 
 
 def _bold(answer: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from rela.evaluation.score import Interval
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
+
+_ORDERS: Final = 4
 
 # The names with an underscore are what sacrebleu's own significance tests are made of, unchanged since 2.0;
 # tests compare what comes out here with what its public functions print.
@@ -35,13 +37,18 @@ def counts_of(metric: Metric, hypotheses: Sequence[str]) -> Counts:
     return Counts(rows=rows, score=lambda sums: float(metric._compute_score_from_stats(list(sums)).score))
 
 
-def bleu_counts(rows: Sequence[Sequence[float]]) -> Counts:
-    """Counts of BLEU that were kept, without their text."""
+def packed_bleu_counts(counts: Counts) -> list[list[int]]:
+    """What has to be kept of BLEU's counts: words, words of the reference, and the n-grams that are in both."""
+    return [[int(value) for value in row] for row in counts.rows[:, : 2 + _ORDERS]]
+
+
+def bleu_counts(packed: Sequence[Sequence[int]]) -> Counts:
+    """Counts of BLEU that were kept, without their text. How many n-grams there are follows from the words."""
     from sacrebleu.metrics.bleu import BLEU
 
-    metric = BLEU()
+    metric, kept = BLEU(), np.array(packed, dtype=np.float64).reshape(-1, 2 + _ORDERS)
     return Counts(
-        rows=np.array(rows, dtype=np.float64),
+        rows=np.hstack([kept, np.maximum(0, kept[:, :1] - np.arange(_ORDERS))]),
         score=lambda sums: float(metric._compute_score_from_stats([int(one) for one in sums]).score),
     )
 

@@ -51,7 +51,7 @@ def weights(system: str) -> dict[str, Any]:
             f"{kind}.diversity.mean": measure(diversity, ()),
         }
         if ours:
-            taus = [diversity - 0.1 * step for step in range(4)]
+            taus = [diversity - 0.05 * step for step in range(4)]
             labels = {"tau": ["1", "0.5", "0.25", "0.1"]}
             found[f"{kind}.diversity.tau.mean"] = measure(taus, ("tau",), labels)
             found[f"{kind}.diversity.tau"] = measure([[tau] * LAYERS for tau in taus], ("tau", "layer"), labels)
@@ -76,6 +76,10 @@ def weights(system: str) -> dict[str, Any]:
 
 
 def facts(job: Job, what: str, bleu: Mapping[str, float]) -> dict[str, Any]:
+    return {"model": None if (job.system.name, what) == ("relu", "train") else job.name, **_facts(job, what, bleu)}
+
+
+def _facts(job: Job, what: str, bleu: Mapping[str, float]) -> dict[str, Any]:
     name = job.system.name
     if what == "train":
         failed = name == "relu"
@@ -85,14 +89,16 @@ def facts(job: Job, what: str, bleu: Mapping[str, float]) -> dict[str, Any]:
             "parameters": None if failed else 1000,
             "steps": 10,
             "tokens": 6_000_000,
+            "seconds": 1000.0,
             "dev_loss": 2.0,
             "curve": {"step": [1, 10], "nll": [9.0, 2.0], "gradient_norm": [80.0 if failed else 1.0, 0.5]},
             "validations": {"step": [10], "loss": [2.0]},
             "rela_version": "0",
+            "code": "0",
         }
     if what == "test":
         right = np.random.default_rng([job.seed, 7]).random((SENTENCES, 10)) < bleu.get(name, 0.47)
-        rows = [[int(one.sum()) + 1, *[int(one.sum())] * 3, *[11] * 4, 11, 11] for one in right]
+        rows = [[11, 11, *(max(0, int(one.sum()) + 1 - order) for order in range(4))] for one in right]
         score = {"score": 100 * bleu.get(name, 0.47) + job.seed / 10, "signature": "BLEU|made|up"}
         return {
             "test": {"test": {"sentences": SENTENCES, "bleu": score, "tokenised": score, "chrf": score, "counts": rows}}
@@ -101,13 +107,13 @@ def facts(job: Job, what: str, bleu: Mapping[str, float]) -> dict[str, Any]:
         scores = {"null_rate": 0.7, "cross_entropy": 0.9}
         return {"auc": {"shuffled": scores, "insertion": scores}, "counts": {}, "signature": "noise|made|up"}
     if what == "cases":
-        return {"examples": None, "reason": "none"}
+        return {"examples": None, "best": None, "reason": "none"}
     gold = {"name": "gold"} if job.task.corpus != "multi30k-en-de" else None
     findings = [{"sort": "specialist", "strength": 0.9, "text": "Layer 2 head 1 fires after commas.", "kind": "cross",
                  "layer": 2, "head": 1, "category": "PUNCT ,", "sentence": None}]  # fmt: skip
     entry = {"name": f"{name}, seed {job.seed}", "group": name, "seed": job.seed, "attention": name,
              "findings": findings if name == "rela-g" else [], "measures": weights(name)}  # fmt: skip
-    found = {"entry": entry, "data": {"gold": gold, "source": "a", "target": "b"}}
+    found = {"entry": entry, "data": {"gold": gold, "source": "a", "target": "b", "tags": "made up"}}
     return found if gold is None else {**found, "alignment": {"sentences": SENTENCES, "draws": drawn(name, job.seed)}}
 
 

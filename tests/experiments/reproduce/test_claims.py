@@ -33,7 +33,7 @@ def test_each_claim_has_an_answer(evidence: Evidence) -> None:
 def test_what_was_not_measured_is_said(tmp_path: Path) -> None:
     found = answer_claims(make_study(tmp_path, but=("relu-rmsnorm",)))
     assert found[1].answer == "not measured"
-    assert found[1].statements[0].text == "There is no test of relu-rmsnorm on multi30k-en-de."
+    assert found[1].statements[0].text == "There is no training of relu-rmsnorm on multi30k-en-de."
 
 
 def test_a_training_that_does_not_fail(tmp_path: Path) -> None:
@@ -58,3 +58,36 @@ def test_a_system_that_is_better_where_the_paper_says_worse(tmp_path: Path) -> N
     found = answers(make_study(tmp_path, bleu={**BLEU, "relu-rmsnorm": 0.6}))
     assert found[2] == "does not hold"
     assert found[3] == "does not hold"
+
+
+def test_a_system_that_should_train_and_does_not(tmp_path: Path) -> None:
+    """It is worse than any that does."""
+    from tests.experiments.reproduce.made_up import facts
+
+    from rela.experiments.reproduce.places import keep
+    from rela.experiments.reproduce.plan import Wanted, jobs_of
+
+    made = make_study(tmp_path, but=("relu-rmsnorm",))
+    job = next(job for job in jobs_of(made.study, Wanted()) if job.system.name == "relu-rmsnorm")
+    failed = {"status": "failed", "reason": "the training diverged at update 7", "model": None}
+    keep(made.places, job, "train", facts(job, "train", BLEU) | failed)
+    found = {verdict.number: verdict for verdict in answer_claims(made)}
+    assert found[2].answer == "does not hold"
+    assert "the training diverged at update 7" in found[2].statements[0].text
+    assert [one.answer for one in found[3].statements] == ["holds", "holds", "holds"]
+
+
+def test_without_tags_nobody_knows_of_specialists(tmp_path: Path) -> None:
+    made = make_study(tmp_path)
+    for path in (made.places.data / "multi30k-en-de").glob("rela-g-?.weights.json"):
+        path.write_text(path.read_text("utf-8").replace('"tags": "made up"', '"tags": null'), encoding="utf-8")
+    assert answers(made)[12] == "not measured"
+
+
+def test_one_training_of_each_system_decides_nothing(tmp_path: Path) -> None:
+    made = make_study(tmp_path)
+    for path in made.places.data.glob("*/*-[23].*.json"):
+        path.unlink()
+    verdicts = {verdict.number: verdict for verdict in answer_claims(made)}
+    assert {verdicts[number].answer for number in (4, 5, 6, 8, 9)} == {"underpowered"}
+    assert "no system was trained twice" in verdicts[5].statements[0].test

@@ -17,7 +17,7 @@ def test_the_laptop_trains_what_was_asked_for_in_order() -> None:
     assert found[: len(first)] == first
     rest = found[len(first) :]
     rows = [f"multi30k-en-de/{name}-1" for name, one in SYSTEMS.items() if one.row is not None and name not in ANALYSED]
-    assert rest[: len(rows)] == rows
+    assert rest[: len(rows) + 2] == [*rows, "multi30k-en-de/rela-i-2", "multi30k-en-de/rela-i-3"]
     assert "multi30k-en-fr/softmax-1" in rest
     assert "multi30k-en-cs/rela-g-1" in rest
     assert "europarl-en-de/rela-g-1" in rest
@@ -50,16 +50,18 @@ def test_only_what_a_table_needs() -> None:
 def test_some_systems_and_seeds() -> None:
     found = names("multi30k-en-de", "laptop", parts=("table1",), systems=("softmax", "rela-i"), seeds=(1,))
     assert found == ["multi30k-en-de/softmax-1", "multi30k-en-de/rela-i-1"]
-    assert names("grammar", "tiny", parts=("table1",), systems=("rela-g-relu2",)) == ["grammar/rela-g-relu2-1"]
+    assert names("grammar", "tiny", parts=("table1",), systems=("rela-g-length",)) == ["grammar/rela-g-length-1"]
+    assert names("multi30k-en-de", "laptop", systems=("relu",)) == ["multi30k-en-de/relu-1"]  # of no other task
 
 
 def test_steps_where_they_make_sense() -> None:
     jobs = {job.name: job.steps for job in jobs_of(find_study("multi30k-en-de", "laptop"), Wanted())}
     assert jobs["multi30k-en-de/rela-g-1"] == ("test", "weights", "ranking", "cases")
+    assert jobs["multi30k-en-de/rela-g-3"] == ("test", "weights", "ranking", "cases")
     assert jobs["multi30k-en-de/softmax-1"] == ("test", "weights")
     assert jobs["multi30k-en-de/rela-g-gelu-1"] == ("test",)
     assert jobs["multi30k-en-fr/rela-g-1"] == ("test",)
-    assert jobs["europarl-en-de/rela-g-1"] == ("weights",)
+    assert jobs["europarl-en-de/rela-g-1"] == ("test", "weights")
 
 
 def test_unknown_names_are_refused() -> None:

@@ -64,3 +64,19 @@ def test_only_some_of_it(evidence: Evidence, tmp_path: Path) -> None:
     found = show(made, Wanted(parts=("table4", "figure3")), [])
     assert [table.name for table in found.tables] == ["table-4"]
     assert {path.stem for path in found.figures} == {"figure-03-sparsity"}
+
+
+def test_what_was_shown_before_stays(evidence: Evidence, tmp_path: Path) -> None:
+    made = make_study(tmp_path)
+    show(made, Wanted(parts=("table4", "figure3")), [])
+    found = show(made, Wanted(parts=("table1",)), [])
+    assert [table.name for table in found.tables] == ["table-1", "table-4"]
+    assert {path.stem for path in found.figures} == {"figure-03-sparsity"}
+
+
+def test_results_of_other_settings_are_refused(tmp_path: Path) -> None:
+    made = make_study(tmp_path)
+    path = made.places.data / "multi30k-en-de" / "softmax-1.test.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"warmup": 1500', '"warmup": 1501'), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"rate.warmup"):
+        show(made, Wanted(parts=("table1",)), [])

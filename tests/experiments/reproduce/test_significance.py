@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rela.evaluation.runs import Spread
 from rela.experiments.reproduce.claims.significance import (
     judge_draws,
     judge_margins,
     judge_means,
-    mean_of_drawn,
     shown_p,
     two_sided_p,
 )
@@ -47,16 +47,18 @@ def test_one_training_tells_nothing_about_trainings() -> None:
 
 
 def test_draws_of_sentences() -> None:
-    draws = np.random.default_rng(1).normal(0.1, 0.01, (3, 1000))
-    assert judge_draws(draws[0], 1).answer == "holds"
-    assert judge_draws(-draws[0], 1).answer == "does not hold"
-    assert judge_draws(draws[0] - 0.1, 1).answer == "underpowered"
-    assert "sentences and 3 trainings" in judge_draws(mean_of_drawn(list(draws)), 3).test
+    draws = list(np.random.default_rng(1).normal(0.1, 0.01, (3, 1000)))
+    little = Spread(deviation=0.001, freedom=8)
+    assert judge_draws([(1.0, draws)], little).answer == "holds"
+    assert judge_draws([(-1.0, draws)], little).answer == "does not hold"
+    assert judge_draws([(1.0, draws), (-1.0, [draws[0]])], little).answer == "underpowered"
+    assert "8 degrees of freedom" in judge_draws([(1.0, draws)], little).test
 
 
-def test_trainings_are_drawn_too() -> None:
-    """Three trainings that differ make the interval wide, though each has hardly any chance of its own."""
-    draws = [np.full(1000, value) for value in (0.0, 0.5, 1.0)]
-    drawn = mean_of_drawn(draws)
-    assert drawn.std() == pytest.approx(np.std([0, 0.5, 1]) / np.sqrt(3), rel=0.1)
-    assert not np.array_equal(drawn, mean_of_drawn(draws, stream=1))
+def test_the_chance_of_seeds_counts() -> None:
+    """Draws that all say the same decide nothing if another seed could say something else."""
+    draws = [np.full(1000, 0.1)]
+    assert judge_draws([(1.0, draws)], Spread(deviation=0.2, freedom=4)).answer == "underpowered"
+    found = judge_draws([(1.0, draws)], None)
+    assert found.answer == "underpowered"
+    assert "no system was trained twice" in found.test

@@ -8,30 +8,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from rela._version import __version__
+from rela._files import digest
 from rela.analysis.study import StudyOptions, run_study
 from rela.bench.noise import NoiseTask, measure_noise, signature
 from rela.decoding.translator import Translator
 from rela.evaluation import Recipe, evaluate
 from rela.evaluation.bleu import bleu_metric
-from rela.evaluation.sacre import counts_of
+from rela.evaluation.sacre import counts_of, packed_bleu_counts
 from rela.experiments.reproduce.cases import keep_cases
 from rela.experiments.reproduce.drawn import draw_alignment_errors
+from rela.experiments.reproduce.facts import facts_of
 from rela.experiments.reproduce.keeping import entry_to_keep
 from rela.experiments.reproduce.places import Places, keep, load_kept
-from rela.experiments.reproduce.plan import Job
+from rela.experiments.reproduce.plan import Job, Step
 from rela.experiments.reproduce.texts import Split, read_split, test_splits, weights_corpus
-from rela.model.directory import MODEL_FOLDER
+from rela.model.directory import MODEL_FOLDER, WEIGHTS_FILE
 from rela.text.store import Store
 from rela.training import runs
 from rela.training.divergence import DivergedError
-from rela.training.journal import read_log, read_status
+from rela.training.journal import read_status
 from rela.training.reporter import Reporter
 from rela.training.world import World
 
 BEAM: Final = 4
 LENGTH_PENALTY: Final = 0.6
-_CURVE: Final = 120  # points of a curve that is kept
 _HALLUCINATED: Final = 2000
 _EXAMPLES: Final = 0
 
@@ -46,11 +46,18 @@ def is_done(places: Places, job: Job) -> bool:
     trained = load_kept(places, job, "train")
     if trained is None:
         return False
-    return trained["status"] == FAILED or all(load_kept(places, job, step) is not None for step in _steps(places, job))
+    steps = measurable(places, job)
+    return trained["status"] == FAILED or all(_is_kept(places, job, step, trained["model"]) for step in steps)
 
 
-def _steps(places: Places, job: Job) -> list[str]:
-    """Without those that cannot be done here, for lack of gold links."""
+def _is_kept(places: Places, job: Job, step: Step, model: str | None) -> bool:
+    """Whether there is a result of this very model: one that was trained anew elsewhere is another one."""
+    kept = load_kept(places, job, step)
+    return kept is not None and kept["model"] == model
+
+
+def measurable(places: Places, job: Job) -> list[Step]:
+    """What is wanted of a job, without what cannot be done here, for lack of gold links."""
     return [step for step in job.steps if step != "weights" or weights_corpus(places, job.task) is not None]
 
 
@@ -58,22 +65,25 @@ def run_job(places: Places, job: Job, reporter: Reporter, say: Say, *, train: Ca
     """Train, or go on, and find out all that is not kept yet. ``train`` trains in another way than in this process."""
     if is_done(places, job):
         return
-    if load_kept(places, job, "train") is None or not (places.run(job) / MODEL_FOLDER).exists():
+    weights = places.run(job) / MODEL_FOLDER / WEIGHTS_FILE
+    trained = load_kept(places, job, "train")
+    if trained is None or not weights.exists() or digest(weights) != trained["model"]:
         facts = _train(places, job, reporter, train)
-        keep(places, job, "train", facts)
+        keep(places, job, "train", {"model": digest(weights) if weights.exists() else None, **facts})
         if facts["status"] == FAILED:
             say(f"{job.name}: {facts['reason']}")
             return
-    makers: dict[str, Callable[[Places, Job], dict[str, Any]]] = {
+    makers: dict[Step, Callable[[Places, Job], dict[str, Any]]] = {
         "test": test_model,
         "weights": _weights,
         "ranking": _ranking,
         "cases": keep_cases,
     }
-    for step in _steps(places, job):
-        if load_kept(places, job, step) is None:
+    model = digest(weights)
+    for step in measurable(places, job):
+        if not _is_kept(places, job, step, model):
             say(f"{job.name}: {step}")
-            keep(places, job, step, makers[step](places, job))
+            keep(places, job, step, {"model": model, **makers[step](places, job)})
 
 
 def _train(places: Places, job: Job, reporter: Reporter, train: Callable[[], None] | None) -> dict[str, Any]:
@@ -82,56 +92,27 @@ def _train(places: Places, job: Job, reporter: Reporter, train: Callable[[], Non
     try:
         if train is not None:
             train()
-        elif read_status(run) != DONE:
+        elif read_status(run) != DONE or not (run / MODEL_FOLDER).exists():
             begun, world = (run / runs.CONFIG_FILE).exists(), World()
             resumed = runs.resume(run, world, reporter, wanted=config) if begun else None
             (resumed or runs.start(config, run, world, reporter)).train()
     except DivergedError as error:
-        return {"status": FAILED, "reason": str(error), **_facts(run)}
-    return {"status": DONE, "reason": None, **_facts(run)}
-
-
-def _facts(run: Path) -> dict[str, Any]:
-    """What the log of a run tells: curves of loss and gradient, validations, speed."""
-    log = read_log(run)
-    updates = [entry for entry in log if entry["event"] == "train"]
-    validations = [entry for entry in log if entry["event"] == "validation"]
-    model = run / MODEL_FOLDER
-    parameters = Translator.load(model).model.num_parameters() if model.exists() else None
-    best = min(validations, key=lambda entry: entry["loss"], default=None)
-    return {
-        "parameters": parameters,
-        "steps": updates[-1]["step"] if updates else 0,
-        "tokens": updates[-1]["tokens"] if updates else 0,
-        "dev_loss": None if best is None else best["loss"],
-        "curve": {key: [entry[key] for entry in _thinned(updates)] for key in ("step", "nll", "gradient_norm")},
-        "validations": {key: [entry[key] for entry in validations] for key in ("step", "loss")},
-        "rela_version": __version__,
-    }
-
-
-def _thinned(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """At most so many, spread over all, the first and the last among them."""
-    if len(entries) <= _CURVE:
-        return list(entries)
-    step = (len(entries) - 1) / (_CURVE - 1)
-    return [entries[round(place * step)] for place in range(_CURVE)]
+        return {"status": FAILED, "reason": str(error), **facts_of(run)}
+    return {"status": DONE, "reason": None, **facts_of(run)}
 
 
 def test_model(places: Places, job: Job) -> dict[str, Any]:
-    """All test sets translated and scored; of the first, the counts of each sentence, for tests of significance."""
+    """All test sets translated and scored, with the counts of each sentence, for tests of significance."""
     translator = Translator.load(places.run(job))
     names = test_splits(Store.open(places.store(job.task)))
     found: dict[str, Any] = {}
-    for place, name in enumerate(names):
+    for name in names:
         split = read_split(places, job.task, name)
         texts = [one.text for one in translator.translate(split.source, beam=BEAM, length_penalty=LENGTH_PENALTY)]
         _write_lines(places.run(job) / f"{name}.hypotheses.txt", texts)
         found[name] = _scores(texts, split, translator)
-        if place == 0:
-            metric = bleu_metric([split.target], language=_target(translator))
-            rows = counts_of(metric, texts).rows
-            found[name]["counts"] = [[int(value) for value in row] for row in rows]
+        metric = bleu_metric([split.target], language=_target(translator))
+        found[name]["counts"] = packed_bleu_counts(counts_of(metric, texts))
     decoding = f"beam:{BEAM}|length-penalty:{LENGTH_PENALTY}|average:{places.config(job).checkpoints.average}"
     return {"test": found, "decoding": decoding}
 
@@ -187,6 +168,9 @@ def _ranking(places: Places, job: Job) -> dict[str, Any]:
     measured = measure_noise(places.run(job), task)
     return {
         "auc": {kind: {score: round(one.auc, 4) for score, one in found.items()} for kind, found in measured.items()},
+        "precision": {
+            kind: {score: round(one.precision, 4) for score, one in found.items()} for kind, found in measured.items()
+        },
         "counts": {kind: next(iter(found.values())).num_noisy for kind, found in measured.items()},
         "signature": signature(task, job.system.attentions.label),
     }

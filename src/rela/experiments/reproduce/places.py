@@ -64,7 +64,7 @@ def load_kept(places: Places, job: Job, what: str) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        made_by = found["recipe"]
+        made_by, _ = found["recipe"], found["model"]
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path}: expected a result of `rela reproduce`, got something else; move it away") from None
     wanted = json.loads(json.dumps(recipe_of(places, job)))

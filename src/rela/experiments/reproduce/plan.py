@@ -31,7 +31,7 @@ class Part:
 
 
 _WEIGHTS: Final = Part(roles=("main",), systems=ANALYSED, steps=("weights",))
-_LINKS: Final = Part(roles=("main", "gold"), systems=ANALYSED, steps=("weights",))
+_LINKS: Final = Part(roles=("main", "gold"), systems=ANALYSED, steps=("test", "weights"))
 NORMS: Final = ("softmax", "relu", "relu-rmsnorm", "rela-i", "rela-g")
 """What is shown along the training: with softmax, with no norm, and with the norms of the paper."""
 
@@ -108,13 +108,13 @@ class Wanted:
 def jobs_of(study: Study, wanted: Wanted) -> list[Job]:
     """All trainings that are wanted: task by task, of each first those that most depends on.
 
-    Systems that are asked for by name are trained even if the study has none of them, with its first seed.
+    Systems that are asked for by name are trained on the main corpus even if the study has none of them, with one seed.
     """
     found: list[Job] = []
     for task in study.tasks:
-        seeds = {name: task.seeds.get(name, (1,)) for name in wanted.systems or task.seeds}
-        for name, seed in _in_order(seeds):
-            steps = _steps(task, SYSTEMS[name], wanted.chosen, is_first=seed == seeds[name][0])
+        asked = [name for name in wanted.systems or task.seeds if task is study.main or name in task.seeds]
+        for name, seed in _in_order({name: task.seeds.get(name, (1,)) for name in asked}):
+            steps = _steps(task, SYSTEMS[name], wanted.chosen)
             if steps is not None and (wanted.seeds is None or seed in wanted.seeds):
                 found.append(Job(task, SYSTEMS[name], seed, steps))
     return found
@@ -132,15 +132,14 @@ def _in_order(seeds: dict[str, tuple[int, ...]]) -> Iterator[tuple[str, int]]:
             yield from ((name, seeds[name][place]) for name in members if place < len(seeds[name]))
 
 
-def _steps(task: Task, system: System, parts: Sequence[Part], *, is_first: bool) -> tuple[Step, ...] | None:
-    """What the parts want of a system's model; None if none of them wants it. Pictures are of the first seed's."""
+def _steps(task: Task, system: System, parts: Sequence[Part]) -> tuple[Step, ...] | None:
+    """What the parts want of a system's model; None if none of them wants it."""
     asking = [
         part for part in parts if task.role in part.roles and (part.systems is None or system.name in part.systems)
     ]
     if not asking:
         return None
     steps = {step for part in asking for step in part.steps if _makes_sense(step, task, system)}
-    steps -= set() if is_first else {"cases"}
     return tuple(step for step in STEPS if step in steps)
 
 
@@ -148,7 +147,7 @@ def _makes_sense(step: Step, task: Task, system: System) -> bool:
     """Weights are measured where the paper does, and of ideas; null rates rank pairs where there can be any."""
     match step:
         case "test":
-            return task.role != "gold"
+            return True
         case "weights":
             return task.role != "pair" and (system.name in ANALYSED or system.row is None)
         case "ranking" | "cases":

@@ -141,7 +141,9 @@ def _laptop(corpus: str) -> list[Task]:
     links = Task(
         corpus="grammar", role="gold", merges=3000, settings=LAPTOP_GRAMMAR, seeds=dict.fromkeys(ANALYSED, THREE)
     )
-    europarl = replace(main, corpus="europarl-en-de", role="gold", merges=8000, seeds=dict.fromkeys(_PAIR_SYSTEMS, ONE))
+    europarl = replace(
+        main, corpus="europarl-en-de", role="gold", merges=8000, seeds=dict.fromkeys(_PAIR_SYSTEMS, THREE)
+    )
     others = [replace(main, corpus=name, role="pair", seeds=dict.fromkeys(_PAIR_SYSTEMS, ONE)) for name in pairs]
     return [main, *others, *(task for task in (links, europarl) if task.corpus != corpus)]
 

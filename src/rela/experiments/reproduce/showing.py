@@ -14,7 +14,8 @@ from rela._files import write_text
 from rela.analysis.results import FORMAT, grouped
 from rela.experiments.reproduce.claims import answer_claims
 from rela.experiments.reproduce.evidence import Evidence
-from rela.experiments.reproduce.plan import NORMS, Wanted
+from rela.experiments.reproduce.places import Places
+from rela.experiments.reproduce.plan import NORMS, PARTS, Wanted
 from rela.experiments.reproduce.scales import Task
 from rela.experiments.reproduce.speed import BASE_FILE, FILE
 from rela.experiments.reproduce.summary import summarise
@@ -24,7 +25,7 @@ from rela.report.reproduction.figures import write_reproduction_figures
 from rela.report.reproduction.further import DIFFERENCES, TRAINING, draw_differences, draw_training
 from rela.report.reproduction.page import reproduction_page
 from rela.report.reproduction.tables import ablation_table, efficiency_table, operations_table, pairs_table
-from rela.report.results import Examples, Results, load_examples, load_results, to_results
+from rela.report.results import Entry, Examples, Results, load_examples, load_results, specialists, to_results
 from rela.report.tables import Table, make_table
 
 SUMMARY_FILE: Final = "summary.json"
@@ -44,12 +45,14 @@ class Shown:
 
 
 def show(evidence: Evidence, wanted: Wanted, facts: Sequence[str]) -> Shown:
-    """Write summary, claims, tables, figures and page."""
+    """Write summary, claims, tables, figures and page: what is wanted, and anew what was shown before."""
     places, shown = evidence.places, Shown()
     places.data.mkdir(parents=True, exist_ok=True)
+    before = _shown_before(places)
+    parts = [name for name in PARTS if wanted.wants(name) or name in before]
     summary = summarise(evidence)
     _write_json(places.data / SUMMARY_FILE, summary)
-    if wanted.wants("claims"):
+    if "claims" in parts:
         shown.claims = [verdict.to_json() for verdict in answer_claims(evidence)]
         _write_json(places.data / CLAIMS_FILE, shown.claims)
     main = _weights(evidence, evidence.study.main)
@@ -68,13 +71,13 @@ def show(evidence: Evidence, wanted: Wanted, facts: Sequence[str]) -> Shown:
         "table6": lambda: [replace(make_table(_present(main), "diversity", paper=True), name="table-6")],
     }
     for name, make in makers.items():
-        if wanted.wants(name):
+        if name in parts:
             try:
                 shown.tables += make()
             except AbsentError as error:
                 shown.left_out[name] = str(error)
     _write_tables(places.out / "tables", shown.tables)
-    _draw(evidence, wanted, shown, main, linked, speed, summary)
+    _draw(evidence, parts, shown, main, linked, speed, summary)
     page = reproduction_page(
         summary,
         shown.claims,
@@ -87,9 +90,18 @@ def show(evidence: Evidence, wanted: Wanted, facts: Sequence[str]) -> Shown:
     return shown
 
 
+def _shown_before(places: Places) -> set[str]:
+    """The parts whose files are there, by their names: ``table-5-grammar.md``, ``figure-07-rela-g.svg``."""
+    found = {"claims"} if (places.data / CLAIMS_FILE).exists() else set[str]()
+    for path in (*places.out.glob("tables/table-*.md"), *places.out.glob("figures/figure-*.svg")):
+        kind, name = path.stem.split("-")[:2]
+        found.add(f"{kind}{int(name)}" if name.isdigit() else name)
+    return found
+
+
 def _draw(
     evidence: Evidence,
-    wanted: Wanted,
+    parts: Sequence[str],
     shown: Shown,
     main: Results | None,
     linked: dict[str, Results],
@@ -97,12 +109,12 @@ def _draw(
     summary: dict[str, Any],
 ) -> None:
     """The figures; without matplotlib, none."""
-    numbers = [number for number in range(1, 11) if wanted.wants(f"figure{number}")]
+    numbers = [number for number in range(1, 11) if f"figure{number}" in parts]
     draws: dict[str, Callable[[], Figure]] = {
         TRAINING: lambda: draw_training(_curves(evidence)),
         DIFFERENCES: lambda: draw_differences(summary["table1"]),
     }
-    further = {name: draw for name, draw in draws.items() if wanted.wants(name)}
+    further = {name: draw for name, draw in draws.items() if name in parts}
     if not numbers and not further:
         return
     report = write_reproduction_figures(
@@ -151,16 +163,26 @@ def _weights(evidence: Evidence, task: Task) -> Results | None:
 
 
 def _cases(evidence: Evidence, main: Results | None) -> Results | None:
-    """The same with sentences to look at, of one model."""
-    for found in evidence.of(evidence.study.main, OURS, "cases"):
-        name = found.facts["examples"]
-        if main is None or name is None:
-            continue
-        path = evidence.places.data / evidence.study.main.corpus / name
-        examples = load_examples(path)
-        if examples is not None:
-            return replace(main, examples=Examples([f"{OURS}, seed {found.seed}"], examples.sentences, path))
-    return None
+    """The same with sentences to look at, of the training with the strongest specialist among its cross heads."""
+    if main is None:
+        return None
+    kept = {found.seed: found.facts for found in evidence.of(evidence.study.main, OURS, "cases")}
+    found: list[tuple[float, Entry, dict[str, Any]]] = []
+    for entry in main.models:
+        facts = kept.get(entry.info["seed"]) if entry.info["group"] == OURS else None
+        if facts is not None and facts["examples"] is not None:
+            strengths = [one["strength"] for one in specialists(entry) if one["kind"] == "cross"]
+            found.append((max(strengths, default=0.0), entry, facts))
+    if not found:
+        return None
+    _, entry, facts = max(found, key=lambda one: one[0])
+    path = evidence.places.data / evidence.study.main.corpus / facts["examples"]
+    examples = load_examples(path)
+    if examples is None:
+        return None
+    shown = replace(entry, info={**entry.info, "best": facts["best"]})
+    models = [shown if one is entry else one for one in main.models]
+    return replace(main, models=models, examples=Examples([entry.name], examples.sentences, path))
 
 
 def _benchmark(path: Path) -> Results | None:

@@ -51,36 +51,76 @@ EFFORTS: Final = {
 }
 
 
+def files_of(study: Study) -> list[str]:
+    """What is written."""
+    return [FILE, BASE_FILE] if EFFORTS[study.scale].base else [FILE]
+
+
+def is_timed(places: Places, study: Study) -> bool:
+    """Whether all is timed already; an error if that was with other settings."""
+    return all(_is_there(places, study, name) for name in files_of(study))
+
+
+def _is_there(places: Places, study: Study, name: str) -> bool:
+    path = places.data / name
+    if not path.exists():
+        return False
+    if json.loads(path.read_text(encoding="utf-8"))["data"].get("recipe") != _recipe(study):
+        raise ValueError(
+            f"{path}: expected a benchmark with these settings, got one with others; move it away to time anew"
+        )
+    return True
+
+
+def _recipe(study: Study) -> dict[str, Any]:
+    """All that decides what is timed."""
+    task = study.main
+    recipe = {
+        "corpus": task.corpus,
+        "merges": task.merges,
+        "model": task.settings["model"],
+        "batch": task.settings["batch"],
+        "effort": EFFORTS[study.scale]._asdict(),
+    }
+    return json.loads(json.dumps(recipe))
+
+
 def measure_speed(places: Places, study: Study, say: Say) -> None:
     """Time what is not timed yet. Nothing else should run on the machine meanwhile."""
     effort, task = EFFORTS[study.scale], study.main
     places.data.mkdir(parents=True, exist_ok=True)
     section = to_config({**task.settings, "store": "store"}, study.name).model
-    if not (path := places.data / FILE).exists():
+    if not _is_there(places, study, FILE):
+        absent = [name for name in ANALYSED if not _folder(places, task, name).exists()]
+        if absent:
+            say(f"{', '.join(absent)}: trained models are not here, so ones with random weights are timed")
         say("timing training steps and decoding")
-        _write(path, "speed", _measures(places, task, section, effort), Points(path, resume=True))
-    if effort.base and not (path := places.data / BASE_FILE).exists():
+        points = Points(places.data / FILE, resume=True)
+        _write(places.data / FILE, study, "speed", _measures(places, task, section, effort, points), points)
+    if effort.base and not _is_there(places, study, BASE_FILE):
         say("timing training steps of Transformer base")
-        points = Points(path, resume=True)
+        points = Points(places.data / BASE_FILE, resume=True)
         found = _steps(places, task, "base", effort, points)
-        _write(path, "step", [{"name": name, "attention": name, "measures": found[name]} for name in ANALYSED], points)
+        entries = [{"name": name, "attention": name, "measures": found[name]} for name in ANALYSED]
+        _write(places.data / BASE_FILE, study, "step", entries, points)
 
 
-def _write(path: Path, name: str, entries: list[dict[str, Any]], points: Points) -> None:
-    data = document(name, machine.describe(), entries)
+def _write(path: Path, study: Study, name: str, entries: list[dict[str, Any]], points: Points) -> None:
+    data = document(name, machine.describe(), entries, recipe=_recipe(study))
     check(data)
     data["data"]["others_cpu_share"] = points.others_share()
     write_text(path, json.dumps(data, indent=1) + "\n")
     points.done()
 
 
-def _measures(places: Places, task: Task, section: ModelSection, effort: Effort) -> list[dict[str, Any]]:
-    points = Points(places.data / FILE, resume=True)
+def _measures(
+    places: Places, task: Task, section: ModelSection, effort: Effort, points: Points
+) -> list[dict[str, Any]]:
     steps = _steps(places, task, section, effort, points)
     decoders = [_decoder(places, task, section, name) for name in ANALYSED]
     split = read_split(places, task, test_splits(Store.open(places.store(task)))[0])
     pairs = list(zip(split.source, split.target, strict=True))[: effort.sentences]
-    weights = "trained" if all(_folder(places, task, name).exists() for name in ANALYSED) else "untrained"
+    weights = "trained" if all(_folder(places, task, name).exists() for name in ANALYSED) else "not all trained"
     recipe = (
         f"data:{task.corpus}/{split.name}|sentences:{len(pairs)}|{weights}|threads:{torch.get_num_threads()}"
         f"|dtype:float32|device:cpu|kernel:{machine.kernel_name()}"

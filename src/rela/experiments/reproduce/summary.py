@@ -73,6 +73,7 @@ def _row(evidence: Evidence, task: Task, name: str) -> dict[str, Any] | None:
         "system": name,
         "what": SYSTEMS[name].what,
         "seeds": [found.seed for found in trained],
+        "tested": [found.seed for found in tested],
         "failed": [found.facts["reason"] for found in trained if found.facts["status"] != DONE],
         "parameters": next((found.facts["parameters"] for found in trained if found.facts["parameters"]), None),
         "dev_loss": _spread([found.facts["dev_loss"] for found in trained if found.facts["dev_loss"] is not None]),

@@ -133,12 +133,13 @@ def draw_quality(case: Case) -> Figure:
 
 
 def _specialised(case: Case) -> list[dict[str, Any]]:
-    """The findings of different heads, all of the kind that the strongest one is about."""
+    """The findings of different heads of one kind: of cross-attention, or else of what the strongest one is about."""
     if not case.findings:
         tagged = any(name.endswith(".null.tag") for name in case.model.measures)
         why = "no null rate depends strongly enough on the tag" if tagged else "that takes tags (--tags or --tagger)"
         raise AbsentError(f"no head of {case.model.name} is a specialist by the findings: {why}")
-    kind = case.findings[0]["kind"]
+    kinds = [found["kind"] for found in case.findings]
+    kind = "cross" if "cross" in kinds else kinds[0]
     if not _with_weights(case, kind):
         raise AbsentError(f"attention.npz has no {kind} weights of {case.model.name}")
     found: dict[tuple[int, int], dict[str, Any]] = {}

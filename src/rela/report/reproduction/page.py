@@ -80,10 +80,11 @@ def _claims(claims: Sequence[Mapping[str, Any]]) -> list[str]:
             for one in claims
         ),
         "",
-        "A claim holds if all its parts do, and does not hold if one does not. About BLEU, the 95% interval of the "
-        "difference decides; a difference whose interval has both signs is underpowered. About weights, a t-test over "
-        "trainings decides, at 5%; about alignment, the 95% interval over drawn sentences and trainings. Many things "
-        "are tested, without a correction for that: one in twenty differences that are none would look like one.",
+        "A claim holds if all its parts do, and does not hold if one does not. About BLEU and alignment, the 95% "
+        "interval of the difference decides; a difference whose interval has both signs is underpowered. It knows the "
+        "chance of the sentences, and that of the seeds, whose spread is taken from all systems that were trained "
+        "several times, as if it was the same for all. About weights, a t-test over trainings decides, at 5%. Many "
+        "things are tested, without a correction for that: one in twenty differences that are none looks like one.",
         "",
     ]
     for one in claims:
@@ -92,6 +93,7 @@ def _claims(claims: Sequence[Mapping[str, Any]]) -> list[str]:
             f"- {_MARKS[part['answer']]}: {escape_markdown(part['text'])}"
             + (f" *{escape_markdown(part['test'])}.*" if part["test"] else "")
             + (f" Paper: {escape_markdown(part['paper'])}." if part["paper"] not in ("", "-") else "")
+            + (f" `{part['signature']}`" if part["signature"] else "")
             for part in one["statements"]
         ]
         lines.append("")

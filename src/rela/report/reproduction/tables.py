@@ -19,8 +19,8 @@ _NOT_THE_SAME: Final = (
     "compared digit by digit."
 )
 _INTERVAL: Final = (
-    "± is the standard deviation over seeds. Differences are from softmax, with their 95% interval (bootstrap over "
-    "sentences and, where there are several, trainings)."
+    "± is the standard deviation over seeds. Differences are from softmax, with their 95% interval: bootstrap over "
+    "sentences, and the chance of seeds, whose spread is taken from all systems that were trained several times."
 )
 
 
@@ -41,7 +41,7 @@ def ablation_table(summary: Summary) -> Table:
         parameters = entry["parameters"]
         texts = [str(entry["row"] or NOTHING), entry["system"], entry["what"]]
         cells = [
-            Cell(str(len(entry["seeds"]))),
+            Cell(_trainings(entry)),
             *scores,
             _difference(entry["difference"]),
             Cell(NOTHING if parameters is None else f"{parameters:,}"),
@@ -66,10 +66,16 @@ def ablation_table(summary: Summary) -> Table:
         Column("BLEU", _PAPER),
         Column("tokenised", _PAPER),
     )
-    failed = [f"{one['system']}: {one['failed'][0]}." for one in summary["table1"] if one["failed"]]
+    failed = [f"{one['system']}: {reason}." for one in summary["table1"] for reason in dict.fromkeys(one["failed"])]
     title = f"Ablation: BLEU on the test set of {summary['corpus']}"
     notes = (_INTERVAL, *failed, _NOT_THE_SAME)
     return Table("table-1", title, columns, mark_best(rows, [4, 5]), notes, tuple(signatures))
+
+
+def _trainings(entry: Mapping[str, Any]) -> str:
+    """How many there are, and how many of them came to their end."""
+    count, failed = len(entry["seeds"]), len(entry["failed"])
+    return f"{count - failed} of {count}" if 0 < failed < count else str(count)
 
 
 def _score(found: Mapping[str, Any] | None) -> Cell:

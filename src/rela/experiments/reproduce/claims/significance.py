@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rela.evaluation.counts import SEED
+from rela.evaluation.runs import Spread
 from rela.experiments.reproduce.claims.verdict import Answer
 
 LEVEL: Final = 0.05
@@ -45,22 +46,28 @@ def judge_means(first: Sequence[float], second: Sequence[float]) -> Judged:
     return Judged(_answer(mean, p), f"Welch's t-test over {len(first)} and {len(second)} trainings, {shown_p(p)}")
 
 
-def judge_draws(draws: Values, trainings: int) -> Judged:
-    """Whether a number that should be above 0 is, in nearly all draws of sentences and trainings."""
-    low, high = np.nanpercentile(draws, [2.5, 97.5])
-    answer: Answer = "holds" if low > 0 else "does not hold" if high < 0 else "underpowered"
-    of = "sentences" if trainings == 1 else f"sentences and {trainings} trainings"
-    return Judged(answer, f"95% interval {low:+.1%} to {high:+.1%} by bootstrap over {of}")
+def judge_draws(parts: Sequence[tuple[float, Sequence[Values]]], spread: Spread | None) -> Judged:
+    """Whether a sum of systems' means, each with a weight, is above 0 in nearly all draws of sentences and seeds.
 
-
-def mean_of_drawn(draws: Sequence[Values], stream: int = 0) -> Values:
-    """Each training's draws ``[draw]``, of the same sentences: the mean over trainings, drawn with replacement too.
-
-    Trainings of two systems that are compared are drawn from different streams.
+    Args:
+        parts: of each system its weight, and each training's numbers ``[draw]`` on drawn sentences, the same for all.
+        spread: that of trainings with other seeds; None: not known, so that nothing can be said for sure.
     """
-    table = np.stack(draws)
-    chosen = np.random.default_rng([SEED, stream]).integers(len(table), size=(table.shape[1], len(table)))
-    return table[chosen, np.arange(table.shape[1])[:, None]].mean(1)
+    draws = np.sum([weight * np.mean(np.stack(list(system)), axis=0) for weight, system in parts], axis=0)
+    if spread is not None:
+        squares = sum(weight**2 / len(system) for weight, system in parts)
+        draws = draws + spread.draw(np.random.default_rng(SEED), len(draws), math.sqrt(squares))
+    low, high = np.nanpercentile(draws, [2.5, 97.5])
+    interval = f"95% interval {low:+.1%} to {high:+.1%}: bootstrap over sentences"
+    if spread is None:
+        return Judged("underpowered", f"{interval} alone, since no system was trained twice")
+    answer: Answer = "holds" if low > 0 else "does not hold" if high < 0 else "underpowered"
+    return Judged(answer, f"{interval} and seeds, {shown_spread(spread, f'{spread.deviation:.1%}')}")
+
+
+def shown_spread(spread: Spread, deviation: str) -> str:
+    """For people."""
+    return f"which differ by {deviation} (t, {spread.freedom} degrees of freedom)"
 
 
 def shown_p(p: float) -> str:

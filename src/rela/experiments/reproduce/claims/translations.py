@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 
 from rela.evaluation.runs import Difference
-from rela.experiments.reproduce.claims.significance import shown_p
+from rela.experiments.reproduce.claims.significance import shown_p, shown_spread
 from rela.experiments.reproduce.claims.verdict import Answer, Statement
-from rela.experiments.reproduce.evidence import Evidence
+from rela.experiments.reproduce.evidence import Evidence, MissingError
 from rela.experiments.reproduce.job import FAILED
+from rela.experiments.reproduce.scales import Task
 
 EQUAL: Final = 0.5
 """BLEU within which systems count as equal."""
@@ -24,33 +25,54 @@ def _shown(found: Difference) -> str:
 
 
 def _test(found: Difference) -> str:
-    trainings = f"{found.runs[0]} and {found.runs[1]} trainings" if max(found.runs) > 1 else "one training each"
-    return (
-        f"95% interval {found.low:+.2f} to {found.high:+.2f} by bootstrap over sentences, {trainings}, "
-        f"{shown_p(found.p)} for no difference"
-    )
+    trainings = " and ".join(str(runs) for runs in found.runs)
+    each = f"{trainings} trainings" if max(found.runs) > 1 else "one training each"
+    interval = f"95% interval {found.low:+.2f} to {found.high:+.2f}: bootstrap over sentences"
+    if found.spread is None:
+        return f"{interval} alone, since no system was trained twice; {each}"
+    spread = shown_spread(found.spread, f"{found.spread.deviation:.2f}")
+    return f"{interval} and seeds, {spread}; {each}; {shown_p(found.p)} for no difference"
 
 
 def _above(found: Difference, margin: float = 0.0) -> Answer:
-    """Whether the first system is better than the second, by more than a margin."""
+    """Whether it is positive, by more than a margin."""
+    if found.spread is None:
+        return "underpowered"
     return "holds" if found.low > margin else "does not hold" if found.high < margin else "underpowered"
 
 
 def _equal(found: Difference, margin: float = EQUAL) -> Answer:
+    if found.spread is None:
+        return "underpowered"
     if -margin <= found.low and found.high <= margin:
         return "holds"
     return "does not hold" if found.low > margin or found.high < -margin else "underpowered"
 
 
-def _not_worse(found: Difference, margin: float = EQUAL) -> Answer:
+def _not_worse(found: Difference) -> Answer:
     """At least as good, but for a margin."""
-    return "holds" if found.low > -margin else "does not hold" if found.high < -margin else "underpowered"
+    return _above(found, -EQUAL)
 
 
 def _difference(
-    evidence: Evidence, first: str, second: str, judge: Callable[[Difference], Answer], paper: str, what: str
+    evidence: Evidence,
+    first: str,
+    second: str,
+    judge: Callable[[Difference], Answer],
+    paper: str,
+    what: str,
+    task: Task | None = None,
 ) -> Statement:
-    found = evidence.difference(evidence.study.main, first, second)
+    """Of two systems, on the main corpus unless told. A system whose training failed is the worse one."""
+    task = task or evidence.study.main
+    for worse in (first, second):
+        if (reason := evidence.failure(task, worse)) is not None:
+            answer: Answer = "does not hold" if worse == first or judge is _equal else "holds"
+            return Statement(answer=answer, text=f"{what}: {worse} does not train: {reason}.", paper=paper)
+    try:
+        found = evidence.difference(task, first, second)
+    except MissingError as error:
+        return Statement(answer="not measured", text=f"{what}: there is no {error}.", paper=paper)
     return _statement(found, judge(found), f"{what}: {_shown(found)}.", paper)
 
 
@@ -87,22 +109,34 @@ def relu_alone(evidence: Evidence) -> list[Statement]:
 
 
 def rmsnorm(evidence: Evidence) -> list[Statement]:
-    return [_difference(evidence, "softmax", "relu-rmsnorm", _above, "+0.9", "It trains, and softmax is better by")]
+    main = evidence.study.main
+    reason = evidence.failure(main, "relu-rmsnorm")
+    trains: Answer = "holds" if reason is None else "does not hold"
+    evidence.needed(main, "relu-rmsnorm", "train")
+    return [
+        Statement(answer=trains, text="It trains." if reason is None else f"It does not: {reason}."),
+        _difference(evidence, "softmax", "relu-rmsnorm", _above, "+0.9", "Softmax is better by"),
+    ]
 
 
 def start_and_gate(evidence: Evidence) -> list[Statement]:
+    """Most of the gap is closed by what is above the middle between RMSNorm alone and softmax."""
     main = evidence.study.main
-    gap = evidence.difference(main, "softmax", "relu-rmsnorm")
     statements: list[Statement] = []
     for name, paper in (("rela-i", "56%"), ("rela-g", "67%")):
-        found = evidence.difference(main, name, "relu-rmsnorm")
-        share = found.delta / gap.delta if gap.delta > 0 else float("nan")
-        most = "holds" if share > _MOST and found.low > 0 else "does not hold" if found.high < 0 else "underpowered"
-        answer: Answer = most if gap.low > 0 else "does not hold" if gap.high < 0 else "underpowered"
-        closed = f"{share:.0%} of the gap to softmax" if gap.delta > 0 else "there is no gap to softmax"
-        statements.append(_statement(found, answer, f"{name} over RMSNorm alone: {_shown(found)}; {closed}.", paper))
-    statements.append(_difference(evidence, "rela-g", "rela-i", _above, "+0.1", "rela-g over rela-i"))
-    return statements
+        statements.append(_difference(evidence, name, "relu-rmsnorm", _above, "", f"{name} over RMSNorm alone"))
+        if statements[-1].answer == "not measured" or evidence.failure(main, "relu-rmsnorm"):
+            continue
+        gap = evidence.difference(main, "softmax", "relu-rmsnorm")
+        gain = evidence.difference(main, name, "relu-rmsnorm")
+        above = evidence.contrast(main, {name: 1.0, "softmax": -_MOST, "relu-rmsnorm": _MOST - 1.0})
+        closed = f"{gain.delta / gap.delta:.0%} of it" if gap.delta > 0 else "there is none"
+        text = (
+            f"{name} closes most of the gap to softmax ({gap.delta:+.2f}): {closed}; above the middle: {_shown(above)}."
+        )
+        answer: Answer = _above(above) if gap.low > 0 else "does not hold" if gap.high < 0 else "underpowered"
+        statements.append(_statement(above, answer, text, paper))
+    return [*statements, _difference(evidence, "rela-g", "rela-i", _above, "+0.1", "rela-g over rela-i")]
 
 
 def other_norms_and_maps(evidence: Evidence) -> list[Statement]:
@@ -123,23 +157,22 @@ def kinds(evidence: Evidence) -> list[Statement]:
 
 
 def other_pairs(evidence: Evidence) -> list[Statement]:
-    statements: list[Statement] = []
-    for task in evidence.study.tasks:
-        if task.role == "gold":
-            continue
-        found = evidence.difference(task, "rela-g", "softmax")
-        statements.append(
-            _statement(
-                found,
-                _not_worse(found),
-                f"{task.corpus}, rela-g over softmax (not worse by {EQUAL}): {_shown(found)}.",
-                "\u22120.3 to +0.7",
-            )
-        )
     main = evidence.study.main
-    for other, paper, judge in (("sparsemax", "+0.5", _above), ("entmax15", "\u22120.1", _not_worse)):
-        found = evidence.difference(main, "rela-g", other)
-        statements.append(
-            _statement(found, judge(found), f"{main.corpus}, rela-g over {other}: {_shown(found)}.", paper)
+    against_softmax = [
+        _difference(
+            evidence,
+            "rela-g",
+            "softmax",
+            _not_worse,
+            "\u22120.3 to +0.7",
+            f"{task.corpus}, rela-g over softmax (not worse by {EQUAL})",
+            task,
         )
-    return statements
+        for task in evidence.study.tasks
+        if task.role != "gold"
+    ]
+    return [
+        *against_softmax,
+        _difference(evidence, "rela-g", "sparsemax", _above, "+0.5", f"{main.corpus}, rela-g over sparsemax"),
+        _difference(evidence, "rela-g", "entmax15", _not_worse, "\u22120.1", f"{main.corpus}, rela-g over entmax15"),
+    ]
