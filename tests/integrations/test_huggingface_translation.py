@@ -2,50 +2,18 @@
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 import torch
-from tests.training.helpers import TWO_LAYERS, make_store, tiny_config, train
-from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, Trainer, TrainingArguments, pipeline
+from tests.integrations.translation_models import SOURCES, Made, load
+from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
 import rela
 from rela.attention.spec import KINDS
 from rela.integrations import huggingface
 from rela.integrations.huggingface import RelaForConditionalGeneration, RelaTokenizer
 
-SOURCES = ["one two three!", "four!", "seven eight one two!", "five five six!", "two one six six eight!"]
-
-
 pytestmark = pytest.mark.usefixtures("quiet_transformers")
-
-
-class Made(NamedTuple):
-    """A model directory, and what it is in transformers."""
-
-    folder: Path
-    model: Any
-    tokenizer: Any
-
-    def batch(self, texts: list[str] = SOURCES) -> Any:
-        return self.tokenizer(texts, return_tensors="pt", padding=True)
-
-    def translated(self, **options: Any) -> list[str]:
-        return self.tokenizer.batch_decode(self.model.generate(**self.batch(), **options), skip_special_tokens=True)
-
-
-def load(folder: Path) -> Made:
-    return Made(folder, AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder))
-
-
-@pytest.fixture(scope="module", params=["one vocabulary", "two vocabularies"])
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    folder = tmp_path_factory.mktemp("translation")
-    joint = request.param == "one vocabulary"
-    store = make_store(folder / "text", pairs=120, joint=joint)
-    tied = "all" if joint else "target"
-    train(tiny_config(store, budget__steps=150, model__tied=tied, **TWO_LAYERS), folder / "run")
-    return load(folder / "run" / "model")
 
 
 def test_a_model_directory_is_found_by_the_auto_classes(made: Made):
@@ -54,24 +22,6 @@ def test_a_model_directory_is_found_by_the_auto_classes(made: Made):
     assert not made.model.training
     config = AutoConfig.from_pretrained(made.folder)
     assert (config.hidden_size, config.num_hidden_layers, config.source_language) == (32, 2, "en")
-
-
-@pytest.mark.parametrize(("beam", "penalty"), [(1, 0.6), (4, 0.6), (3, 0.0), (5, 1.5)])
-def test_translations_are_those_of_the_translator(made: Made, beam: int, penalty: float):
-    expected = rela.Translator.load(made.folder).translate(SOURCES, beam=beam, length_penalty=penalty)
-    assert all(one.finished for one in expected)
-    options: dict[str, Any] = {} if (beam, penalty) == (4, 0.6) else {"num_beams": beam}
-    if beam > 1 and options:
-        options["length_penalty"] = penalty
-    elif beam == 1:
-        options |= {"length_penalty": None, "early_stopping": None}
-    assert made.translated(**options) == [one.text for one in expected]
-
-
-def test_scores_are_those_of_the_translator(made: Made):
-    found = made.model.generate(**made.batch(), return_dict_in_generate=True, output_scores=True)
-    expected = rela.Translator.load(made.folder).translate(SOURCES)
-    torch.testing.assert_close(found.sequences_scores, torch.tensor([one.score for one in expected]))
 
 
 def test_with_and_without_a_cache(made: Made):
@@ -96,6 +46,23 @@ def test_padding_and_what_comes_later_change_nothing(made: Made):
         other = ids.clone()
         other[:, -1] = 9
         torch.testing.assert_close(made.model(**batch, decoder_input_ids=other).logits[:, :-1], expected[:, :-1])
+
+
+@pytest.mark.parametrize("with_mask", [True, False])
+def test_padding_is_seen_where_the_encoder_has_run_before(made: Made, with_mask: bool):
+    """By the mask, by the ids, or by both."""
+    batch = made.batch()
+    ids = made.tokenizer(text_target=["eins zwei drei!"] * len(SOURCES), return_tensors="pt").input_ids
+    with torch.no_grad():
+        expected = made.model(**batch, decoder_input_ids=ids).logits
+        states = made.model.get_encoder()(**batch)
+        if with_mask:
+            batch.pop("input_ids")
+        else:
+            batch.pop("attention_mask")
+        torch.testing.assert_close(made.model(**batch, encoder_outputs=states, decoder_input_ids=ids).logits, expected)
+        with pytest.raises(AssertionError):  # padding is seen as words
+            torch.testing.assert_close(made.model(encoder_outputs=states, decoder_input_ids=ids).logits, expected)
 
 
 def test_loss_is_the_mean_over_labels(made: Made):
@@ -153,49 +120,6 @@ def test_weights_that_are_missing_are_an_error(made: Made, tmp_path: Path):
         AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
 
 
-class Pairs(torch.utils.data.Dataset[dict[str, Any]]):
-    """What the Trainer reads."""
-
-    def __init__(self, tokenizer: Any, pairs: list[tuple[str, str]]) -> None:
-        self.rows = [dict(tokenizer(source, text_target=target)) for source, target in pairs]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, place: int) -> dict[str, Any]:
-        return self.rows[place]
-
-
-def test_the_trainer_teaches_it_something(made: Made, tmp_path: Path):
-    """That the numbers are in another language now; then it is a model of ours again."""
-    from transformers import DataCollatorForSeq2Seq
-
-    model, tokenizer = load(made.folder)[1:]
-    pairs = [("one!", "un!"), ("two!", "deux!"), ("one two!", "un deux!"), ("two one!", "deux un!")]
-    arguments = TrainingArguments(
-        output_dir=str(tmp_path / "runs"),
-        num_train_epochs=200,
-        per_device_train_batch_size=4,
-        learning_rate=3e-3,
-        report_to="none",
-        use_cpu=True,
-        disable_tqdm=True,
-        logging_strategy="no",
-        save_strategy="no",
-    )
-    trainer = Trainer(
-        model=model,
-        args=arguments,
-        train_dataset=Pairs(tokenizer, pairs),
-        data_collator=DataCollatorForSeq2Seq(tokenizer, model),
-        processing_class=tokenizer,
-    )
-    trainer.train()
-    trainer.save_model(str(tmp_path / "tuned"))
-    ours = rela.Translator.load(tmp_path / "tuned").translate([source for source, _ in pairs])
-    assert [one.text for one in ours] == [target for _, target in pairs]
-
-
 class TestTokenizer:
     TEXT = "⟨s⟩ naïve  数字 ⟨/s⟩ one two!"
 
@@ -212,18 +136,20 @@ class TestTokenizer:
         assert found["offset_mapping"][-2] == (7, 8)
 
 
-def test_pipeline(made: Made):
-    translate: Any = pipeline("rela-translation", model=str(made.folder))  # pyright: ignore[reportCallIssue, reportArgumentType]
-    assert [one[0]["translation_text"] for one in translate(SOURCES)] == made.translated()
-    assert translate([""]) == [[{"translation_text": ""}]]
-    assert len(translate(SOURCES[0], num_return_sequences=2)) == 2
-
-
 class TestErrors:
     def test_padding_of_the_decoder_on_the_left(self, made: Made):
         ids = torch.tensor([[0, 1, 5]])
         with pytest.raises(ValueError, match="expected padding on the right"):
             made.model(**made.batch(["one!"]), decoder_input_ids=ids, decoder_attention_mask=ids.ne(0).long())
+
+    @pytest.mark.parametrize("by", ["mask", "ids"])
+    def test_padding_of_the_source_on_the_left(self, made: Made, by: str):
+        batch = {name: tensor.flip(1) for name, tensor in made.batch(["one!", "one two three!"]).items()}
+        if by == "ids":
+            del batch["attention_mask"]
+        for call in (made.model.get_encoder(), made.model.generate):
+            with pytest.raises(ValueError, match=r"source: expected padding on the right.*padding_side"):
+                call(**batch)
 
     def test_nothing_to_decode(self, made: Made):
         with pytest.raises(ValueError, match="expected decoder_input_ids or labels, got neither"):

@@ -7,14 +7,30 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 from tests.training.helpers import make_store, tiny_config, train
 
 import rela
+
+
+class Running(NamedTuple):
+    """A service with two models, of which the first one scores pairs too."""
+
+    address: str
+    models: dict[str, Path]
+
+    def post(self, path: str, data: Any, **options: Any) -> httpx.Response:
+        """A request with JSON."""
+        return post(self.address, path, data, **options)
+
+    def send(self, path: str, body: bytes | Iterator[bytes]) -> httpx.Response:
+        """A request of just these bytes, which may be no JSON."""
+        headers = {"content-type": "application/json"}
+        return httpx.post(f"{self.address}{path}", content=body, timeout=60, headers=headers)
 
 
 def free_port() -> int:

@@ -12,17 +12,21 @@ from rela.serving.batching import Batcher, QueueFullError, TooLateError
 
 
 class Slow:
-    """Doubles numbers, when it is let; remembers its batches."""
+    """Doubles numbers, one by one when it is let; remembers its batches."""
 
     def __init__(self) -> None:
         self.may_go = threading.Event()
         self.may_go.set()
+        self.stop_at = 0  # the batch that has to be let anew
         self.begun = 0
         self.batches: list[tuple[Hashable, list[Any]]] = []
 
-    def __call__(self, key: Hashable, items: list[Any]) -> list[Any]:
+    def __call__(self, key: Hashable, items: list[Any], go_on: Callable[[], None]) -> list[Any]:
+        if self.begun + 1 == self.stop_at:
+            self.may_go.clear()
         self.begun += 1
         assert self.may_go.wait(10)
+        go_on()
         self.batches.append((key, items))
         if "bad" in items:
             raise ValueError("a bad item")
@@ -33,7 +37,7 @@ def run(test: Callable[[Batcher, Slow], Awaitable[None]], **options: int) -> Slo
     compute = Slow()
 
     async def main() -> None:
-        batcher = Batcher(compute, **{"queue_items": 100, "batch_items": 8, **options})
+        batcher = Batcher(compute, **{"queue_items": 100, "batch_items": 8, "batch_work": 1000, **options})
         batcher.start()
         await test(batcher, compute)
         compute.may_go.set()
@@ -43,8 +47,10 @@ def run(test: Callable[[Batcher, Slow], Awaitable[None]], **options: int) -> Slo
     return compute
 
 
-def ask(batcher: Batcher, items: list[Any], key: Hashable = "k", timeout: float = 10) -> asyncio.Task[list[Any]]:
-    return asyncio.ensure_future(batcher.submit(key, items, timeout=timeout))
+def ask(
+    batcher: Batcher, items: list[Any], key: Hashable = "k", timeout: float = 10, work: int = 0
+) -> asyncio.Task[list[Any]]:
+    return asyncio.ensure_future(batcher.submit(key, items, work=work or len(items), timeout=timeout))
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -95,6 +101,34 @@ def test_batches_have_a_limit_and_large_work_is_done_alone():
     assert sizes == [1, 5, 9]
 
 
+def test_batches_have_a_limit_of_work():
+    async def test(batcher: Batcher, compute: Slow) -> None:
+        compute.may_go.clear()
+        asked = [ask(batcher, [0])]
+        await until(lambda: compute.begun == 1)
+        asked += [ask(batcher, [work], work=work) for work in (60, 50, 40, 1, 300)]
+        await until(lambda: batcher.num_waiting == 5)
+        compute.may_go.set()
+        await asyncio.gather(*asked)
+
+    assert [items for _, items in run(test, batch_work=100).batches] == [[0], [60, 40], [50, 1], [300]]
+
+
+def test_what_is_larger_than_the_queue_is_taken_when_nothing_waits():
+    async def test(batcher: Batcher, compute: Slow) -> None:
+        compute.may_go.clear()
+        asked = [ask(batcher, [0])]
+        await until(lambda: compute.begun == 1)
+        asked.append(ask(batcher, [1, 2, 3]))
+        await until(lambda: batcher.num_waiting == 3)
+        with pytest.raises(QueueFullError):
+            await ask(batcher, [4])
+        compute.may_go.set()
+        assert await asyncio.gather(*asked) == [[0], [2, 4, 6]]
+
+    run(test, queue_items=2)
+
+
 def test_what_is_too_much_is_refused_with_a_time():
     async def test(batcher: Batcher, compute: Slow) -> None:
         compute.may_go.clear()
@@ -103,12 +137,12 @@ def test_what_is_too_much_is_refused_with_a_time():
         second = ask(batcher, [1, 2, 3])
         await until(lambda: batcher.num_waiting == 3)
         with pytest.raises(QueueFullError, match="try again in 1 s") as caught:
-            await batcher.submit("k", [4, 5], timeout=1)
+            await batcher.submit("k", [4, 5], work=2, timeout=1)
         assert caught.value.retry_after == 1
         compute.may_go.set()
         assert await first == [0]
         assert await second == [2, 4, 6]
-        assert await batcher.submit("k", [4, 5], timeout=1) == [8, 10]  # there is room again
+        assert await batcher.submit("k", [4, 5], work=2, timeout=1) == [8, 10]  # there is room again
 
     run(test, queue_items=4)
 
@@ -118,8 +152,8 @@ def test_late_work_is_not_done_and_makes_room():
         compute.may_go.clear()
         first = ask(batcher, [0])
         await until(lambda: compute.begun == 1)
-        with pytest.raises(TooLateError, match=r"not done within 0\.05 s"):
-            await batcher.submit("k", [7], timeout=0.05)
+        with pytest.raises(TooLateError, match="not done in time"):
+            await batcher.submit("k", [7], work=1, timeout=0.05)
         assert batcher.num_waiting == 0
         compute.may_go.set()
         await first
@@ -127,21 +161,75 @@ def test_late_work_is_not_done_and_makes_room():
     assert all(7 not in items for _, items in run(test).batches)
 
 
-def test_an_error_is_that_of_its_batch_alone():
+def test_a_batch_that_nobody_waits_for_is_stopped():
     async def test(batcher: Batcher, compute: Slow) -> None:
-        del compute
-        with pytest.raises(ValueError, match="a bad item"):
-            await batcher.submit("k", ["bad"], timeout=5)
-        assert await batcher.submit("k", [3], timeout=5) == [6]
+        compute.may_go.clear()
+        late, leaving = ask(batcher, [1], timeout=0.05), ask(batcher, [2])
+        await until(lambda: compute.begun == 1)
+        leaving.cancel()
+        with pytest.raises(TooLateError):
+            await late
+        compute.may_go.set()
+        assert await ask(batcher, [3]) == [6]
 
-    run(test)
+    assert [items for _, items in run(test).batches] == [[3]]
+
+
+def test_a_batch_goes_on_while_one_client_waits():
+    async def test(batcher: Batcher, compute: Slow) -> None:
+        compute.may_go.clear()
+        first = ask(batcher, [0])
+        await until(lambda: compute.begun == 1)
+        leaving, patient = ask(batcher, [1]), ask(batcher, [2])
+        await until(lambda: batcher.num_waiting == 2)
+        compute.stop_at = 2
+        compute.may_go.set()
+        await until(lambda: compute.begun == 2)
+        leaving.cancel()
+        await asyncio.sleep(0)
+        compute.may_go.set()
+        assert await first == [0]
+        assert await patient == [4]
+
+    assert [items for _, items in run(test).batches] == [[0], [1, 2]]
+
+
+def test_work_of_a_client_that_went_away_is_dropped():
+    async def test(batcher: Batcher, compute: Slow) -> None:
+        compute.may_go.clear()
+        first = ask(batcher, [0])
+        await until(lambda: compute.begun == 1)
+        leaving = ask(batcher, [7])
+        await until(lambda: batcher.num_waiting == 1)
+        leaving.cancel()
+        await until(lambda: batcher.num_waiting == 0)
+        compute.may_go.set()
+        await first
+
+    assert all(7 not in items for _, items in run(test).batches)
+
+
+def test_an_error_is_that_of_its_client_alone():
+    async def test(batcher: Batcher, compute: Slow) -> None:
+        compute.may_go.clear()
+        asked = [ask(batcher, [0])]
+        await until(lambda: compute.begun == 1)
+        asked += [ask(batcher, items) for items in ([1, 2], ["bad"], [3])]
+        await until(lambda: batcher.num_waiting == 4)
+        compute.may_go.set()
+        first, second, bad, third = await asyncio.gather(*asked, return_exceptions=True)
+        assert [first, second, third] == [[0], [2, 4], [6]]
+        assert isinstance(bad, ValueError)
+        assert batcher.num_items == 4  # those that were computed
+
+    assert [items for _, items in run(test).batches] == [[0], [1, 2, "bad", 3], [1, 2], ["bad"], [3]]
 
 
 def test_what_was_taken_is_finished_at_the_end():
     compute = Slow()
 
     async def main() -> None:
-        batcher = Batcher(compute, queue_items=100, batch_items=2)
+        batcher = Batcher(compute, queue_items=100, batch_items=2, batch_work=100)
         batcher.start()
         compute.may_go.clear()
         asked = [ask(batcher, [number]) for number in range(7)]
@@ -149,7 +237,7 @@ def test_what_was_taken_is_finished_at_the_end():
         ending = asyncio.ensure_future(batcher.close())
         await asyncio.sleep(0.02)
         with pytest.raises(QueueFullError):
-            await batcher.submit("k", [9], timeout=1)
+            await batcher.submit("k", [9], work=1, timeout=1)
         compute.may_go.set()
         await ending
         assert [task.result() for task in asked] == [[2 * number] for number in range(7)]

@@ -5,38 +5,17 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 import pytest
 from tests.cli.helpers import rela as rela_program
-from tests.serving.served import make_models, post, served
+from tests.serving.served import Running, post, served
 
 import rela
 
 TOKEN = "a secret"
 SOURCES = ["one two three!", "four!", "seven eight one two!", "five five six!"]
-
-
-class Running(NamedTuple):
-    """A service with two models, of which the first one scores pairs too."""
-
-    address: str
-    models: dict[str, Path]
-
-    def post(self, path: str, data: Any, **options: Any) -> httpx.Response:
-        return post(self.address, path, data, **options)
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return make_models(tmp_path_factory.mktemp("serving"), "rela-g", "softmax")
-
-
-@pytest.fixture(scope="module")
-def running(models: dict[str, Path]) -> Iterator[Running]:
-    with served(models["rela-g"], f"other={models['softmax']}", "--threads", "1") as (address, _):
-        yield Running(address, models)
 
 
 class TestTranslate:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from rela._warn import warn
 from rela.cli._options import MOST_THREADS
 from rela.cli._output import JsonOption, console_for, write_json
+
+_TOKEN: Final = "RELA_TOKEN"  # in the environment
 
 
 def serve(
@@ -17,7 +21,7 @@ def serve(
         list[str],
         typer.Argument(metavar="MODEL...", help="Model directories, or folders of runs; NAME=MODEL gives one a name."),
     ],
-    host: Annotated[str, typer.Option(help="Where to listen. Other machines reach 0.0.0.0 only.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Where to listen. 0.0.0.0 is reached by other machines.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes, each with all models.")] = 1,
     threads: Annotated[
@@ -25,7 +29,7 @@ def serve(
     ] = None,
     token: Annotated[
         str | None,
-        typer.Option(envvar="RELA_TOKEN", help="Clients must send it as `Authorization: Bearer TOKEN`."),
+        typer.Option(envvar=_TOKEN, help="Clients must send it as `Authorization: Bearer TOKEN`."),
     ] = None,
     cors: Annotated[
         list[str] | None, typer.Option(metavar="ORIGIN", help="Pages of this origin may call the service; repeat it.")
@@ -33,6 +37,15 @@ def serve(
     queue: Annotated[int, typer.Option(min=1, help="Sentences that may wait; more are answered by 503.")] = 512,
     batch: Annotated[int, typer.Option(min=1, help="Sentences that are translated together, at most.")] = 64,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds that a request may take.")] = 30.0,
+    sentences: Annotated[int, typer.Option(min=1, help="Of a request, at most.")] = 64,
+    characters: Annotated[int, typer.Option(min=1, help="Of a sentence, at most.")] = 4000,
+    body: Annotated[int, typer.Option(min=1, help="Bytes of a request, at most.")] = 1 << 20,
+    beam: Annotated[int, typer.Option(min=1, help="The widest search that may be asked for.")] = 12,
+    work: Annotated[
+        int, typer.Option(min=1, help="Pieces of a request's sources times its beam, at most; of a batch too.")
+    ] = 1 << 15,
+    looks: Annotated[int, typer.Option(min=1, help="Weights between pieces that a request may look at, at most.")] = 1
+    << 21,
     precision: Annotated[str, typer.Option(help="fp32, or int8: faster, and rounded.")] = "fp32",
     json_to: JsonOption = None,
 ) -> None:
@@ -46,7 +59,14 @@ def serve(
 
     if precision not in ("fp32", "int8"):
         raise typer.BadParameter(f"--precision: expected fp32 or int8, got {precision!r}")
+    if token == "" or (token is None and os.environ.get(_TOKEN) == ""):
+        raise typer.BadParameter(f"--token: expected a token, got an empty one; leave it out, and unset {_TOKEN}")
     named = _named(models)
+    if token is None and not _is_local(host):
+        warn(
+            f"--host {host} without --token: whoever reaches this machine may use the service; set {_TOKEN}, or listen "
+            "to 127.0.0.1"
+        )
 
     def listening(address: str) -> None:
         if json_to is not None:
@@ -60,7 +80,13 @@ def serve(
             origins=tuple(cors or ()),
             queue=queue,
             batch=batch,
+            sentences=sentences,
+            characters=characters,
+            body=body,
+            work=work,
+            looks=looks,
             timeout=timeout,
+            beam=beam,
             threads=threads,
             precision=precision,
         ),
@@ -69,6 +95,13 @@ def serve(
         workers=workers,
         listening=listening,
     )
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost"
 
 
 def _named(models: list[str]) -> dict[str, str]:

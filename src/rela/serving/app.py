@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import os
@@ -11,35 +12,27 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from rela._version import __version__
 from rela.serving.batching import Batcher, QueueFullError, TooLateError
 from rela.serving.limits import BodyLimit
+from rela.serving.looking import most_weights
+from rela.serving.measured import Measured
 from rela.serving.metrics import CONTENT_TYPE, Metrics
-from rela.serving.models import ScoreKey, ServedModel, ServedModels, TranslateItem, TranslateKey
+from rela.serving.models import ScoreItem, ScoreKey, ServedModel, ServedModels, TranslateItem, TranslateKey
 from rela.serving.page import PAGE, SECURITY_HEADERS
+from rela.serving.problems import RESPONSES, add_problems
 from rela.serving.reference import reference_page
 from rela.serving.schemas import (
     ModelsResponse,
-    Problem,
     ScoreRequest,
     ScoreResponse,
     TranslateRequest,
     TranslateResponse,
 )
 from rela.serving.settings import VARIABLE, Settings
-
-_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    400: {"model": Problem, "description": "The request is no text."},
-    401: {"model": Problem, "description": "The token is missing or wrong."},
-    404: {"model": Problem, "description": "There is no such model."},
-    413: {"model": Problem, "description": "The request is too large."},
-    422: {"description": "The request does not fit."},
-    503: {"model": Problem, "description": "Too many requests wait; Retry-After says when to try again."},
-    504: {"model": Problem, "description": "Not done in time."},
-}
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -50,11 +43,13 @@ def create_app(settings: Settings) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         models = ServedModels(settings)
-        batcher = Batcher(models.compute, queue_items=settings.queue, batch_items=settings.batch)
+        batcher = Batcher(
+            models.compute, queue_items=settings.queue, batch_items=settings.batch, batch_work=settings.work
+        )
         state["models"], state["batcher"] = models, batcher
         metrics.gauge("rela_queue_items", lambda: batcher.num_waiting)
-        metrics.gauge("rela_batches", lambda: batcher.num_batches)
-        metrics.gauge("rela_batched_items", lambda: batcher.num_items)
+        metrics.counter("rela_batches", lambda: batcher.num_batches)
+        metrics.counter("rela_batched_items", lambda: batcher.num_items)
         batcher.start()
         try:
             yield
@@ -69,30 +64,28 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,  # FastAPI's pages load their scripts from elsewhere
         redoc_url=None,
     )
-    app.state.rela = state
-    _add_middleware(app, settings, metrics)
     allowed = [] if settings.token is None else [Depends(_guard(settings.token))]
-    app.add_exception_handler(400, _no_text)
+    add_problems(app)
 
     def model_named(name: str | None) -> ServedModel:
         models: ServedModels = state["models"]
         if name is None:
             return models.first
         if name not in models.by_name:
-            raise HTTPException(404, f"model: expected one of {', '.join(models.by_name)}, got {name!r}")
+            raise HTTPException(404, f"model: expected one of {', '.join(models.by_name)}, got {name!r:.100}")
         return models.by_name[name]
 
-    async def computed(key: Any, items: list[Any]) -> list[Any]:
+    async def computed(key: Any, items: list[Any], work: int, deadline: float) -> list[Any]:
         batcher: Batcher = state["batcher"]
         try:
-            return await batcher.submit(key, items, timeout=settings.timeout)
+            return await batcher.submit(key, items, work=work, timeout=deadline - time.monotonic())
         except QueueFullError as error:
             raise HTTPException(503, str(error), {"Retry-After": str(error.retry_after)}) from None
-        except TooLateError as error:
-            raise HTTPException(504, str(error)) from None
+        except TooLateError:
+            raise HTTPException(504, f"not done within {settings.timeout:g} s; ask for less, or later") from None
 
-    @app.post("/translate", dependencies=allowed, responses=_ERRORS)
-    async def translate(request: TranslateRequest) -> TranslateResponse:
+    @app.post("/translate", dependencies=allowed, responses=RESPONSES)
+    async def translate(request: TranslateRequest, deadline: _Deadline) -> TranslateResponse:
         """Translate one text or many. Texts of several clients are translated together."""
         texts = [request.text] if isinstance(request.text, str) else request.text
         _check_texts(settings, "text", texts)
@@ -106,14 +99,30 @@ def create_app(settings: Settings) -> FastAPI:
                 model.check_head(choice)
             except ValueError as error:
                 raise HTTPException(422, str(error)) from None
-        key = TranslateKey(model.name, request.beam, request.length_penalty, request.nbest)
-        wanted = request.alignments, request.heads, tuple(request.attention)
-        found = await computed(key, [TranslateItem(text, *wanted) for text in texts]) if texts else []
+        pieces = await asyncio.to_thread(model.source_pieces, texts)
+        work = request.beam * sum(pieces)
+        if work > settings.work:
+            raise HTTPException(
+                413,
+                f"text: expected at most {settings.work:,} pieces times beam, got {sum(pieces):,} times "
+                f"{request.beam}; send fewer or shorter texts, or a narrower beam",
+            )
+        heads = tuple(request.attention)
+        looks = sum(most_weights(count, heads=request.heads, choices=heads) for count in pieces)
+        if looks > settings.looks:
+            raise HTTPException(
+                413,
+                f"heads and attention: expected at most {settings.looks:,} weights to look at, got up to {looks:,}; "
+                "ask for fewer heads, or send fewer or shorter texts",
+            )
+        key = TranslateKey(model.name, request.beam, request.length_penalty, request.nbest, request.alignments)
+        items = [TranslateItem(text, request.heads, heads) for text in texts]
+        found = await computed(key, items, work, deadline) if texts else []
         metrics.count("rela_sentences_total", len(texts), model=model.name, what="translated")
         return TranslateResponse(model=model.name, translations=found)
 
-    @app.post("/score", dependencies=allowed, responses=_ERRORS)
-    async def score(request: ScoreRequest) -> ScoreResponse:
+    @app.post("/score", dependencies=allowed, responses=RESPONSES)
+    async def score(request: ScoreRequest, deadline: _Deadline) -> ScoreResponse:
         """How good are sentence pairs? Suspicious words of the targets are marked."""
         for side in ("source", "target"):
             _check_texts(settings, side, [getattr(pair, side) for pair in request.pairs], empty=False)
@@ -125,17 +134,23 @@ def create_app(settings: Settings) -> FastAPI:
                 "with rela.Scorer.load(MODEL).calibrated(pairs).remember(MODEL)",
             )
         pairs = [(pair.source, pair.target) for pair in request.pairs]
-        found = await computed(ScoreKey(model.name, request.spans), pairs)
+        pieces = await asyncio.to_thread(model.pair_pieces, pairs)
+        if sum(pieces) > settings.work:
+            raise HTTPException(
+                413,
+                f"pairs: expected at most {settings.work:,} pieces, got {sum(pieces):,}; send fewer or shorter pairs",
+            )
+        items = [ScoreItem(*pair, count) for pair, count in zip(pairs, pieces, strict=True)]
+        found = await computed(ScoreKey(model.name, request.spans), items, sum(pieces), deadline)
         metrics.count("rela_sentences_total", len(pairs), model=model.name, what="scored")
         return ScoreResponse(model=model.name, scores=found)
 
-    @app.get("/models", dependencies=allowed, responses={401: _ERRORS[401]})
+    @app.get("/models", dependencies=allowed, responses={401: RESPONSES[401]})
     async def models() -> ModelsResponse:
         """The models that there are, and what a request may have."""
         served: ServedModels = state["models"]
-        limits = {
-            name: float(getattr(settings, name)) for name in ("sentences", "characters", "body", "timeout", "beam")
-        }
+        names = ("sentences", "characters", "body", "work", "looks", "timeout", "beam")
+        limits = {name: float(getattr(settings, name)) for name in names}
         return ModelsResponse(models=[model.info() for model in served.by_name.values()], limits=limits)
 
     @app.get("/healthz")
@@ -156,6 +171,7 @@ def create_app(settings: Settings) -> FastAPI:
     async def reference() -> Response:
         return HTMLResponse(reference_page(app.openapi()), headers=SECURITY_HEADERS)
 
+    _add_middleware(app, settings, metrics)
     del translate, score, models, healthz, read_metrics, page, reference  # routes know them
     return app
 
@@ -178,20 +194,27 @@ def _described(metrics: Metrics) -> Metrics:
 _BEARER: Final = HTTPBearer(auto_error=False, description="The token that the service was started with.")
 
 
-async def _no_text(request: Request, error: Exception) -> Response:
-    """What FastAPI says of a body that is not UTF-8 tells nobody what to do; it raises no other 400."""
-    del request, error
-    return JSONResponse({"detail": "expected JSON in UTF-8, got bytes that are no text"}, 400)
+def _guard(token: str) -> Callable[..., Awaitable[None]]:
+    """Of letters beyond ASCII browsers send the bytes of Latin-1, by which headers are read here, others of UTF-8."""
+    expected = [token.encode()]
+    with contextlib.suppress(UnicodeEncodeError):
+        expected.append(token.encode("latin-1"))
 
-
-def _guard(token: str) -> Callable[..., None]:
-    def check(given: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]) -> None:
-        if given is None or not hmac.compare_digest(given.credentials.encode(), token.encode()):
+    async def check(given: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]) -> None:
+        sent = b"" if given is None else given.credentials.encode("latin-1")
+        if not any(hmac.compare_digest(sent, one) for one in expected):
             raise HTTPException(
                 401, "expected the service's token as `Authorization: Bearer TOKEN`", {"WWW-Authenticate": "Bearer"}
             )
 
     return check
+
+
+async def _deadline(request: Request) -> float:
+    return request.state.deadline
+
+
+_Deadline = Annotated[float, Depends(_deadline)]
 
 
 def _check_texts(settings: Settings, name: str, texts: list[str], *, empty: bool = True) -> None:
@@ -209,6 +232,8 @@ def _check_texts(settings: Settings, name: str, texts: list[str], *, empty: bool
 
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
+    """What is added last comes first: all requests are counted, and all answers say whose pages may read them."""
+    app.add_middleware(BodyLimit, limit=settings.body, seconds=settings.timeout)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -216,17 +241,5 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
             allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type"],
         )
-    app.add_middleware(BodyLimit, limit=settings.body)
-
-    async def measured(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
-        began, status = time.monotonic(), 500
-        try:
-            response = await call(request)
-            status = response.status_code
-        finally:
-            route = getattr(request.scope.get("route"), "path", "other")
-            metrics.count("rela_requests_total", route=route, method=request.method, status=str(status))
-            metrics.observe("rela_request_seconds", time.monotonic() - began, route=route)
-        return response
-
-    app.middleware("http")(measured)
+    routes = {path for route in app.routes if (path := getattr(route, "path", None)) is not None}
+    app.add_middleware(Measured, metrics=metrics, routes=routes)

@@ -15,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-Compute = Callable[[Hashable, list[Any]], Sequence[Any]]
+Compute = Callable[[Hashable, list[Any], Callable[[], None]], Sequence[Any]]
 """The results of some items, in order. The key is what they have in common: only items of one key are computed
-together."""
+together. The third is to be called between steps of the work: it raises when nobody waits for it any more."""
 
 _MEMORY: Final = 0.8  # of what is known about the speed, when a new batch tells
 _LONGEST_RETRY: Final = 60
@@ -35,27 +35,35 @@ class TooLateError(TimeoutError):
     """The work was not done in time."""
 
 
+class _UnwantedError(Exception):
+    """Nobody waits for a batch any more: all its clients have gone, or have been told that it is too late."""
+
+
 @dataclass(eq=False)
 class _Job:
     key: Hashable
     items: list[Any]
+    work: int
     done: asyncio.Future[list[Any]]
 
 
 class Batcher:
-    """Takes work, computes it in batches of at most ``batch_items`` items (or one piece of work, if it has more), and
-    refuses what would make more than ``queue_items`` wait."""
+    """Takes jobs, each some items and an estimate of the work they are, and computes them in batches.
 
-    def __init__(self, compute: Compute, *, queue_items: int, batch_items: int) -> None:
+    A batch has at most ``batch_items`` items and ``batch_work`` of work, or is one job. Jobs are refused that would
+    make more than ``queue_items`` wait; where nothing waits, one of any size is taken.
+    """
+
+    def __init__(self, compute: Compute, *, queue_items: int, batch_items: int, batch_work: int) -> None:
         self._compute = compute
-        self._queue_items, self._batch_items = queue_items, batch_items
+        self._queue_items, self._batch_items, self._batch_work = queue_items, batch_items, batch_work
         self._waiting: deque[_Job] = deque()
         self._num_waiting = 0
         self._arrived = asyncio.Event()
         self._closing = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
         self._runner: asyncio.Task[None] | None = None
-        self.items_per_second = 0.0
+        self._work_per_second = 0.0
         self.num_batches = 0
         self.num_items = 0
 
@@ -76,25 +84,26 @@ class Batcher:
             await self._runner
         self._thread.shutdown()
 
-    async def submit(self, key: Hashable, items: list[Any], *, timeout: float) -> list[Any]:
-        """The results of the items, when they are computed."""
+    async def submit(self, key: Hashable, items: list[Any], *, work: int, timeout: float) -> list[Any]:
+        """The results of the items, when they are computed. Cancelling it drops them, if nobody computes them yet."""
         if self._closing or (self._num_waiting and self._num_waiting + len(items) > self._queue_items):
             raise QueueFullError(self._retry_after())
-        job = _Job(key, items, asyncio.get_running_loop().create_future())
+        job = _Job(key, items, work, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
         self._num_waiting += len(items)
         self._arrived.set()
         try:
             return await asyncio.wait_for(job.done, timeout)
         except TimeoutError:
-            raise TooLateError(f"not done within {timeout:g} s") from None
+            raise TooLateError("not done in time") from None
         finally:
             if job in self._waiting:  # nobody waits for it any more
                 self._waiting.remove(job)
                 self._num_waiting -= len(items)
 
     def _retry_after(self) -> int:
-        seconds = self._num_waiting / self.items_per_second if self.items_per_second else 1.0
+        waiting = sum(job.work for job in self._waiting)
+        seconds = waiting / self._work_per_second if self._work_per_second else 1.0
         return max(1, min(_LONGEST_RETRY, math.ceil(seconds)))
 
     async def _run(self) -> None:
@@ -107,39 +116,52 @@ class Batcher:
             await self._batch(self._next())
 
     def _next(self) -> list[_Job]:
-        """The oldest work, and what goes with it."""
+        """The oldest job, and what goes with it."""
         chosen = [self._waiting[0]]
-        count = len(chosen[0].items)
+        count, work = len(chosen[0].items), chosen[0].work
         for job in list(self._waiting)[1:]:
-            if job.key == chosen[0].key and count + len(job.items) <= self._batch_items:
+            fits = count + len(job.items) <= self._batch_items and work + job.work <= self._batch_work
+            if job.key == chosen[0].key and fits:
                 chosen.append(job)
-                count += len(job.items)
+                count, work = count + len(job.items), work + job.work
         for job in chosen:
             self._waiting.remove(job)
         self._num_waiting -= count
         return chosen
 
     async def _batch(self, jobs: list[_Job]) -> None:
+        def go_on() -> None:
+            if all(job.done.done() for job in jobs):
+                raise _UnwantedError
+
         items = [item for job in jobs for item in job.items]
         began = time.monotonic()
         try:
             loop = asyncio.get_running_loop()
-            results = list(await loop.run_in_executor(self._thread, self._compute, jobs[0].key, items))
-        except Exception as error:  # each client gets its answer
-            for job in jobs:
-                if not job.done.done():
-                    job.done.set_exception(error)
+            results = list(await loop.run_in_executor(self._thread, self._compute, jobs[0].key, items, go_on))
+        except Exception as error:
+            await self._failed(jobs, error)
             return
-        self._learn(len(items), time.monotonic() - began)
+        self._learn(jobs, time.monotonic() - began)
         start = 0
         for job in jobs:
             if not job.done.done():
                 job.done.set_result(results[start : start + len(job.items)])
             start += len(job.items)
 
-    def _learn(self, count: int, seconds: float) -> None:
+    async def _failed(self, jobs: list[_Job], error: Exception) -> None:
+        """Each job alone, since one bad item is no reason why others' should fail."""
+        for job in jobs:
+            if job.done.done():
+                continue
+            if len(jobs) == 1:
+                job.done.set_exception(error)
+            else:
+                await self._batch([job])
+
+    def _learn(self, jobs: list[_Job], seconds: float) -> None:
         self.num_batches += 1
-        self.num_items += count
-        speed = count / max(seconds, 1e-6)
-        known = self.items_per_second
-        self.items_per_second = speed if not known else _MEMORY * known + (1 - _MEMORY) * speed
+        self.num_items += sum(len(job.items) for job in jobs)
+        speed = sum(job.work for job in jobs) / max(seconds, 1e-6)
+        known = self._work_per_second
+        self._work_per_second = speed if not known else _MEMORY * known + (1 - _MEMORY) * speed

@@ -21,7 +21,7 @@ class Metrics:
         self._lock = threading.Lock()
         self._counts: dict[str, dict[Labels, float]] = defaultdict(lambda: defaultdict(float))
         self._times: dict[str, dict[Labels, list[float]]] = defaultdict(dict)  # counts up to each bound, sum
-        self._gauges: dict[str, Callable[[], float]] = {}
+        self._read: dict[str, tuple[str, Callable[[], float]]] = {}  # type, and where the number is
         self._help: dict[str, str] = {}
 
     def describe(self, name: str, text: str) -> None:
@@ -42,7 +42,11 @@ class Metrics:
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
         """A number that is read when somebody asks."""
-        self._gauges[name] = read
+        self._read[name] = "gauge", read
+
+    def counter(self, name: str, read: Callable[[], float]) -> None:
+        """The same, of a number that only grows."""
+        self._read[name] = "counter", read
 
     def text(self) -> str:
         """All of it."""
@@ -50,13 +54,13 @@ class Metrics:
             lines: list[str] = []
             for name, counts in self._counts.items():
                 lines += self._head(name, "counter")
-                lines += [f"{name}{_shown(labels)} {value:g}" for labels, value in counts.items()]
+                lines += [f"{name}{_shown(labels)} {_exact(value)}" for labels, value in counts.items()]
             for name, times in self._times.items():
                 lines += self._head(name, "histogram")
                 for labels, found in times.items():
                     lines += _histogram(name, labels, found)
-            for name, read in self._gauges.items():
-                lines += [*self._head(name, "gauge"), f"{name} {read():g}"]
+            for name, (kind, read) in self._read.items():
+                lines += [*self._head(name, kind), f"{name} {_exact(read())}"]
         return "".join(f"{line}\n" for line in lines)
 
     def _head(self, name: str, kind: str) -> list[str]:
@@ -68,8 +72,13 @@ def _histogram(name: str, labels: Labels, found: list[float]) -> list[str]:
     lines, total = [], 0.0
     for bound, count in zip((*map(str, _BOUNDS), "+Inf"), found, strict=False):
         total += count
-        lines.append(f"{name}_bucket{_shown((*labels, ('le', bound)))} {total:g}")
-    return [*lines, f"{name}_sum{_shown(labels)} {found[-1]:g}", f"{name}_count{_shown(labels)} {total:g}"]
+        lines.append(f"{name}_bucket{_shown((*labels, ('le', bound)))} {_exact(total)}")
+    return [*lines, f"{name}_sum{_shown(labels)} {_exact(found[-1])}", f"{name}_count{_shown(labels)} {_exact(total)}"]
+
+
+def _exact(number: float) -> str:
+    """All digits: what is rounded stands still while it grows."""
+    return str(int(number)) if number == int(number) else repr(number)
 
 
 def _sorted(labels: Mapping[str, str]) -> Labels:

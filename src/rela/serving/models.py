@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
-import numpy as np
 import torch
 
-from rela.analysis.inspection import Inspection, inspect
-from rela.attention.spec import Kind
 from rela.decoding.packing import Precision
 from rela.decoding.translator import Translation, Translator
 from rela.filtering.scorer import Scorer
 from rela.filtering.scores import PairScore
 from rela.filtering.writing import marked
 from rela.model.directory import Languages
+from rela.serving.looking import MOST_PIECES, look
 from rela.serving.schemas import (
     HeadChoice,
-    HeadWeights,
     Hypothesis,
     ModelInfo,
     ScoredPair,
@@ -28,7 +25,11 @@ from rela.serving.schemas import (
     TranslatedText,
 )
 from rela.serving.settings import Settings
-from rela.text.words import split_words
+from rela.text.subwords import Subwords
+from rela.text.words import split_words, word_texts
+
+_SCORED_TOGETHER: Final = 4096
+"""Pieces of both sides: enough for batches of pairs of like length, little enough to stop in between."""
 
 
 class TranslateKey(NamedTuple):
@@ -38,6 +39,7 @@ class TranslateKey(NamedTuple):
     beam: int
     length_penalty: float
     nbest: int
+    alignments: bool
 
 
 class ScoreKey(NamedTuple):
@@ -51,7 +53,6 @@ class TranslateItem(NamedTuple):
     """One text, and what is wanted beside its translation."""
 
     text: str
-    alignments: bool = False
     heads: bool = False
     attention: tuple[HeadChoice, ...] = ()
 
@@ -59,6 +60,14 @@ class TranslateItem(NamedTuple):
     def looks(self) -> bool:
         """Whether weights are wanted."""
         return self.heads or bool(self.attention)
+
+
+class ScoreItem(NamedTuple):
+    """A pair, and how many pieces both sides have."""
+
+    source: str
+    target: str
+    pieces: int
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,17 @@ class ServedModel:
             scores=self.scorer is not None,
         )
 
+    def source_pieces(self, texts: Sequence[str]) -> list[int]:
+        """Of each text, EOS among them: as many as are translated."""
+        return _counted(self.translator.tokenizers.source, texts)
+
+    def pair_pieces(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
+        """Of both sides of each pair."""
+        tokenizers = self.translator.tokenizers
+        sources = _counted(tokenizers.source, [source for source, _ in pairs])
+        targets = _counted(tokenizers.target, [target for _, target in pairs])
+        return [source + target for source, target in zip(sources, targets, strict=True)]
+
     def check_head(self, choice: HeadChoice) -> None:
         """A ValueError for a head that the model does not have."""
         config = self.translator.model.config
@@ -109,51 +129,59 @@ class ServedModels:
         """The one that answers where none is named."""
         return next(iter(self.by_name.values()))
 
-    def compute(self, key: Hashable, items: list[Any]) -> Sequence[Any]:
+    def compute(self, key: Hashable, items: list[Any], go_on: Callable[[], None]) -> Sequence[Any]:
         """What a batch comes to."""
         if isinstance(key, TranslateKey):
-            return self._translate(key, items)
+            return self._translate(key, items, go_on)
         assert isinstance(key, ScoreKey)
-        return self._score(key, items)
+        return self._score(key, items, go_on)
 
-    def _translate(self, key: TranslateKey, items: list[TranslateItem]) -> list[TranslatedText]:
+    def _translate(
+        self, key: TranslateKey, items: list[TranslateItem], go_on: Callable[[], None]
+    ) -> list[TranslatedText]:
         translator = self.by_name[key.model].translator
         found = translator.translate(
             [item.text for item in items],
             beam=key.beam,
             length_penalty=key.length_penalty,
             nbest=key.nbest,
+            max_source=MOST_PIECES,
+            align=key.alignments,
             warn_truncated=False,
+            progress=lambda _: go_on(),
         )
         answers = [_translated(one) for one in found]
-        linked = [place for place, item in enumerate(items) if item.alignments]
-        self._link(translator, items, answers, linked)
-        seen = [place for place, item in enumerate(items) if item.looks and answers[place].text.strip()]
-        inspections = (
-            inspect(translator, [items[p].text for p in seen], [answers[p].text for p in seen]) if seen else []
-        )
-        for place, inspection in zip(seen, inspections, strict=True):
-            _look(items[place], answers[place], inspection)
+        for item, answer in zip(items, answers, strict=True):
+            if key.alignments or item.looks:
+                answer.source_words, answer.target_words = _words(item.text), _words(answer.text)
+            if item.looks and answer.text.strip():
+                go_on()
+                looked = look(translator, item.text, answer.text, heads=item.heads, choices=item.attention)
+                answer.null_rates, answer.attention = looked
         return answers
 
-    def _link(
-        self, translator: Translator, items: list[TranslateItem], answers: list[TranslatedText], places: list[int]
-    ) -> None:
-        for place in places:
-            answer = answers[place]
-            answer.source_words, answer.target_words = _words(items[place].text), _words(answer.text)
-            answer.alignment = []
-        whole = [place for place in places if answers[place].source_words and answers[place].target_words]
-        pairs = [(items[place].text, answers[place].text) for place in whole]
-        for place, aligned in zip(whole, translator.align(pairs) if pairs else (), strict=True):
-            answers[place].alignment = [(int(link[0]), int(link[1])) for link in aligned.links]
-
-    def _score(self, key: ScoreKey, items: list[tuple[str, str]]) -> list[ScoredPair]:
+    def _score(self, key: ScoreKey, items: list[ScoreItem], go_on: Callable[[], None]) -> list[ScoredPair]:
         scorer = self.by_name[key.model].scorer
         assert scorer is not None
-        return [
-            _scored(score, pair[1]) for score, pair in zip(scorer.score(items, spans=key.spans), items, strict=True)
-        ]
+        found: list[ScoredPair] = []
+        for group in _neighbours(items):
+            go_on()
+            scores = scorer.score([(item.source, item.target) for item in group], spans=key.spans)
+            found += [_scored(score, item.target) for score, item in zip(scores, group, strict=True)]
+        return found
+
+
+def _neighbours(items: Sequence[ScoreItem]) -> Iterator[list[ScoreItem]]:
+    """In order, so many at a time as are scored together."""
+    group: list[ScoreItem] = []
+    pieces = 0
+    for item in items:
+        if group and pieces + item.pieces > _SCORED_TOGETHER:
+            yield group
+            group, pieces = [], 0
+        group.append(item)
+        pieces += item.pieces
+    yield group
 
 
 def _load(name: str, path: Path, settings: Settings) -> ServedModel:
@@ -168,8 +196,12 @@ def _load(name: str, path: Path, settings: Settings) -> ServedModel:
     )
 
 
+def _counted(subwords: Subwords, texts: Sequence[str]) -> list[int]:
+    return [min(len(ids), MOST_PIECES) + 1 for ids in subwords.encode_batch(texts)]
+
+
 def _words(text: str) -> list[str]:
-    return [text[span.start : span.end] for span in split_words(text)]
+    return word_texts(text, split_words(text))
 
 
 def _hypothesis(found: Translation) -> Hypothesis:
@@ -183,31 +215,8 @@ def _translated(found: Translation) -> TranslatedText:
         **_hypothesis(found).model_dump(),
         truncated=found.truncated,
         nbest=[_hypothesis(one) for one in (found, *found.alternatives)] if found.alternatives else [],
+        alignment=None if found.alignment is None else list(found.alignment),
     )
-
-
-def _look(item: TranslateItem, answer: TranslatedText, seen: Inspection) -> None:
-    answer.source_words, answer.target_words = seen.source_words, seen.target_words
-    if item.heads:
-        answer.null_rates = np.round(seen.null("cross").mean(-1), 4).tolist()
-    for choice in item.attention:
-        kind: Kind = choice.kind
-        weights, queries, keys = seen.words(kind)
-        found = weights[choice.layer - 1, choice.head]
-        rows = seen.source_word_pieces if kind == "encoder" else seen.target_word_pieces
-        shift = 0 if kind == "encoder" else 1  # the row whose input is the piece
-        null = seen.null(kind)[choice.layer - 1, choice.head]
-        answer.attention.append(
-            HeadWeights(
-                kind=kind,
-                layer=choice.layer,
-                head=choice.head,
-                queries=queries,
-                keys=keys,
-                weights=np.round(found.astype(np.float64), 5).tolist(),
-                null=[bool(all(null[piece + shift] for piece in pieces)) for pieces in rows],
-            )
-        )
 
 
 def _scored(score: PairScore, target: str) -> ScoredPair:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from types import FrameType
 from rela.serving.settings import VARIABLE, Settings
 
 _PACKAGES = ("fastapi", "uvicorn")
+_EXTRA = 5  # seconds beyond the time limit of a request, for answers that are on their way
 
 
 def _finished(number: int, frame: FrameType | None) -> None:
@@ -19,7 +21,7 @@ def _finished(number: int, frame: FrameType | None) -> None:
 
 
 def run_service(settings: Settings, *, host: str, port: int, workers: int, listening: Callable[[str], object]) -> None:
-    """Listen, answer, and end when SIGINT or SIGTERM comes: what was accepted is finished first.
+    """Listen, answer, and end when SIGINT or SIGTERM comes: what was accepted is finished first, in its time.
 
     ``listening`` is told the address.
     """
@@ -42,9 +44,10 @@ def run_service(settings: Settings, *, host: str, port: int, workers: int, liste
         log_level="warning" if workers == 1 else "info",
         access_log=False,
         server_header=False,
+        timeout_graceful_shutdown=math.ceil(settings.timeout) + _EXTRA,
     )
     socket = config.bind_socket()
-    listening(f"http://{host}:{socket.getsockname()[1]}")
+    listening(f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}")
     server = uvicorn.Server(config)
     if workers > 1:
         from uvicorn.supervisors import Multiprocess

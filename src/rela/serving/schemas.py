@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_size(cls, data: Any) -> Any:
+        """Of what is no field, each would be an error of its own: a large request could have a hundred thousand."""
+        if isinstance(data, dict) and (size := len(cast("dict[str, Any]", data))) > len(cls.model_fields):
+            raise ValueError(f"expected some of {', '.join(cls.model_fields)}, got {size:,} fields")
+        return data
 
 
 def _with_example(**fields: Any) -> ConfigDict:
@@ -28,18 +36,20 @@ class TranslateRequest(_Strict):
 
     model_config = _with_example(text=["The dog sleeps.", "A cat sees the house."], beam=4, nbest=2, alignments=True)
 
-    text: str | list[str]
+    text: str | Annotated[list[str], Field(fail_fast=True)]
     model: Annotated[str | None, Field(description="A name of GET /models; the first one if left out.")] = None
     beam: Annotated[int, Field(ge=1, description="1 is greedy search.")] = 4
     length_penalty: Annotated[float, Field(ge=0, le=10)] = 0.6
     nbest: Annotated[int, Field(ge=1)] = 1
     alignments: Annotated[bool, Field(description="Links between words.")] = False
     heads: Annotated[bool, Field(description="How often each head of cross-attention attends to nothing.")] = False
-    attention: Annotated[list[HeadChoice], Field(max_length=64, description="The weights of these heads.")] = []
+    attention: Annotated[
+        list[HeadChoice], Field(max_length=64, fail_fast=True, description="The weights of these heads.")
+    ] = []
 
 
 class HeadWeights(BaseModel):
-    """The weights of a head between words, and where it attends to nothing."""
+    """The weights of a head between words, and where it attends to nothing. Words beyond a cut are left out."""
 
     kind: str
     layer: int
@@ -94,7 +104,7 @@ class ScoreRequest(_Strict):
 
     model_config = _with_example(pairs=[{"source": "The dog sleeps.", "target": "Der Hund schläft."}], spans=True)
 
-    pairs: Annotated[list[Pair], Field(min_length=1)]
+    pairs: Annotated[list[Pair], Field(min_length=1, fail_fast=True)]
     model: str | None = None
     spans: Annotated[bool, Field(description="Mark the suspicious words of targets.")] = True
 
@@ -151,6 +161,20 @@ class ModelsResponse(BaseModel):
 
 
 class Problem(BaseModel):
-    """Why a request was not answered."""
+    """Why a request was not answered, in one line."""
 
     detail: str
+
+
+class FieldProblem(BaseModel):
+    """What does not fit, and where: the names and numbers that lead there."""
+
+    loc: list[str | int]
+    msg: str
+    type: str
+
+
+class Unfit(Problem):
+    """Why a request does not fit, in one line, and for programs."""
+
+    errors: Annotated[list[FieldProblem], Field(description="The first of them, if its form is wrong.")] = []

@@ -23,6 +23,9 @@ class Settings:
         sentences: of a request, at most.
         characters: of a sentence, at most.
         body: bytes of a request, at most.
+        work: of a request, at most, and of what is computed together: pieces of the sources, times the beam, or pieces
+            of both sides of pairs that are scored.
+        looks: weights between pieces that a request may look at, at most.
         timeout: seconds that a request may take.
         beam: the widest search that may be asked for.
         threads: of a worker's computations; None: torch's.
@@ -37,6 +40,8 @@ class Settings:
     sentences: int = 64
     characters: int = 4000
     body: int = 1 << 20
+    work: int = 1 << 15
+    looks: int = 1 << 21
     timeout: float = 30.0
     beam: int = 12
     threads: int | None = None
@@ -45,9 +50,14 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.models:
             raise ValueError("models: expected at least one, got none")
-        for name in ("queue", "batch", "sentences", "characters", "body", "beam"):
+        for name in ("queue", "batch", "sentences", "characters", "body", "work", "looks", "beam"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if self.token is not None and not _fits_header(self.token):
+            raise ValueError(
+                "token: expected one that a header can carry, got none, or blanks at its ends, or signs that are not "
+                "printed; choose another, or leave it out"
+            )
         if not self.timeout > 0:
             raise ValueError(f"timeout: expected more than 0 seconds, got {self.timeout}")
 
@@ -61,3 +71,7 @@ class Settings:
         data: dict[str, Any] = json.loads(text)
         data["origins"] = tuple(data["origins"])
         return cls(**data)
+
+
+def _fits_header(token: str) -> bool:
+    return bool(token) and token == token.strip() and token.isprintable()

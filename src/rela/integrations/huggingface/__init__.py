@@ -9,6 +9,7 @@
 Needs the extra ``huggingface``: transformers 5.
 """
 
+from rela.integrations.huggingface.config import RelaConfig as RelaConfig
 from rela.integrations.huggingface.conversion import convert as convert
 from rela.integrations.huggingface.heads import NAMES as NAMES
 from rela.integrations.huggingface.looking import register_looking
@@ -17,7 +18,6 @@ from rela.integrations.huggingface.pipeline import register_pipeline
 from rela.integrations.huggingface.registration import register
 from rela.integrations.huggingface.tokenizer import RelaTokenizer as RelaTokenizer
 from rela.integrations.huggingface.tokenizer import register_tokenizer
-from rela.integrations.huggingface.translation import RelaConfig as RelaConfig
 from rela.integrations.huggingface.translation import RelaForConditionalGeneration as RelaForConditionalGeneration
 from rela.integrations.huggingface.translation import register_translation
 

@@ -16,6 +16,7 @@ from rela.attention.heads import Heads
 from rela.attention.key_values import KeyValues
 from rela.attention.masks import Causal, Mask
 from rela.attention.spec import PRESETS, AttentionSpec, resolve
+from rela.integrations.huggingface.internals import internal
 
 ATTRIBUTE: Final = "rela"
 """Under this name an attention module of transformers has its `ConvertedHeads`; so do its weights in checkpoints."""
@@ -145,6 +146,5 @@ def _with_bias(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
 
 def _weights_are_collected() -> bool:
     """Whether the model was called with output_attentions: transformers collects them by hooks."""
-    active = getattr(output_capturing, "_active_collector", None)
-    found = None if active is None else active.get()
+    found = internal(output_capturing, "_active_collector", "which says whether weights are asked for").get()
     return bool(found) and any("attentions" in key for key in found)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import torch
 from transformers import AutoModelForSeq2SeqLM, Pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
 
 TASK: Final = "rela-translation"
+_EMPTY: Final = "empty"
 
 
 class TranslationPipeline(Pipeline):
@@ -27,21 +29,29 @@ class TranslationPipeline(Pipeline):
         return {}, options, {}
 
     def preprocess(self, input_: str, **_: Any) -> dict[str, Any]:
-        """Text to ids."""
+        """Text to ids, and whether there is nothing to translate; texts of a batch have the same keys."""
         assert self.tokenizer is not None
-        if not input_.strip():
-            return {"empty": True}
-        return dict(self.tokenizer(input_, return_tensors="pt"))
+        is_empty = not input_.strip()
+        found = self.tokenizer("" if is_empty else input_, return_tensors="pt")
+        return {**found, _EMPTY: torch.tensor([is_empty])}
 
     def _forward(self, input_tensors: dict[str, Any], **generate: Any) -> Any:
-        if "empty" in input_tensors:
-            return {"ids": [[]]}
-        return {"ids": self.model.generate(**input_tensors, **generate)}  # pyright: ignore[reportCallIssue]
+        """Ids ``[texts, translations of each, longest]``."""
+        empty = input_tensors.pop(_EMPTY)
+        rows = {name: tensor[~empty] for name, tensor in input_tensors.items()}
+        if bool(empty.all()):
+            number = generate.get("num_return_sequences") or 1
+            return {"ids": torch.empty(len(empty), number, 0, dtype=torch.long)}
+        found = self.model.generate(**rows, **generate)  # pyright: ignore[reportCallIssue]
+        found = found.unflatten(0, (int((~empty).sum()), -1))
+        ids = found.new_full((len(empty), *found.shape[1:]), self.model.config.pad_token_id)
+        ids[~empty] = found
+        return {"ids": ids}
 
     def postprocess(self, model_outputs: dict[str, Any], **_: Any) -> list[dict[str, str]]:
         """Ids to text; several, if several were asked for."""
         assert self.tokenizer is not None
-        texts = self.tokenizer.batch_decode(model_outputs["ids"], skip_special_tokens=True)
+        texts = self.tokenizer.batch_decode(model_outputs["ids"].flatten(0, 1), skip_special_tokens=True)
         return [{"translation_text": text} for text in texts]
 
 

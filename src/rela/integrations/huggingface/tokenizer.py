@@ -9,7 +9,7 @@ from tokenizers import AddedToken, Tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from rela.integrations.huggingface.translation import RelaConfig
+from rela.integrations.huggingface.config import RelaConfig
 from rela.text.store import Tokenizers
 from rela.text.subwords import Subwords
 from rela.text.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES

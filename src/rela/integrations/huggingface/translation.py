@@ -2,87 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
-import msgspec
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForSeq2SeqLM, GenerationConfig, GenerationMixin, PreTrainedConfig
+from transformers import AutoConfig, AutoModelForSeq2SeqLM
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.modeling_utils import PreTrainedModel
 
-from rela._version import __version__
-from rela.attention.heads import Heads, Observation
 from rela.attention.key_values import KeyValues
-from rela.attention.multihead import MultiheadAttention
-from rela.decoding.search import MAX_EXTRA, MAX_RATIO
-from rela.model.config import ModelConfig
-from rela.model.directory import FORMAT, MODEL_TYPE, without_shared
+from rela.integrations.huggingface.config import RelaConfig
+from rela.integrations.huggingface.generation import RelaGenerationMixin, default_generation, words_of
+from rela.integrations.huggingface.watching import watched_states, watched_weights
+from rela.model.directory import MODEL_TYPE, without_shared
 from rela.model.transformer import DecoderLayer, Transformer
-from rela.text.vocabulary import BOS, EOS, PAD
+from rela.text.vocabulary import BOS, PAD
 
 _IGNORED: Final = -100  # labels without a loss, as everywhere in transformers
-
-
-class RelaConfig(PreTrainedConfig):
-    """What ``config.json`` of a model directory says. ``model`` has the sizes and the attentions."""
-
-    model_type = MODEL_TYPE
-    keys_to_ignore_at_inference = ["past_key_values"]  # noqa: RUF012 (transformers reads it of the class)
-
-    def __init__(
-        self,
-        model: dict[str, Any] | None = None,
-        source_language: str = "source",
-        target_language: str = "target",
-        made_by: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        sizes = self._sizes(model)
-        self.model = None if sizes is None else msgspec.to_builtins(sizes)
-        self.source_language = source_language
-        self.target_language = target_language
-        self.made_by = made_by or {}
-        self.format = FORMAT
-        self.rela_version = kwargs.pop("rela_version", __version__)
-        kwargs.pop("format", None)
-        if sizes is not None:
-            self.vocab_size = sizes.target_vocabulary
-            self.hidden_size = sizes.dim
-            self.num_attention_heads = sizes.num_heads
-            self.num_hidden_layers = sizes.decoder_layers
-            for name in ("vocab_size", "hidden_size", "num_attention_heads", "num_hidden_layers"):
-                kwargs.pop(name, None)
-        ours: dict[str, Any] = {
-            "pad_token_id": PAD,
-            "bos_token_id": BOS,
-            "eos_token_id": EOS,
-            "decoder_start_token_id": BOS,
-            "is_encoder_decoder": True,
-            "tie_word_embeddings": sizes is not None and sizes.tied == "all",
-        }
-        super().__init__(**{**kwargs, **ours})
-
-    @staticmethod
-    def _sizes(model: dict[str, Any] | None) -> ModelConfig | None:
-        if model is None:  # transformers compares a config with one that has nothing but defaults
-            return None
-        try:
-            return msgspec.convert(model, ModelConfig)
-        except (msgspec.ValidationError, ValueError) as error:
-            raise ValueError(f"model: {error}") from None
-
-    @property
-    def sizes(self) -> ModelConfig:
-        """The Transformer's."""
-        found = self._sizes(self.model)
-        if found is None:
-            raise ValueError("expected a config with `model`, the sizes of a Transformer, got none")
-        return found
 
 
 class RelaEncoder(nn.Module):
@@ -104,8 +43,8 @@ class RelaEncoder(nn.Module):
     ) -> BaseModelOutput | tuple[Tensor, ...]:
         model = self._model[0]
         with (
-            _watched(model.attentions()["encoder"], bool(output_attentions)) as weights,
-            _states(model.encoder, bool(output_hidden_states)) as states,
+            watched_weights(model.attentions()["encoder"], bool(output_attentions)) as weights,
+            watched_states(model.encoder, bool(output_hidden_states)) as states,
         ):
             memory, _ = model.encode(input_ids, padding_of(input_ids, attention_mask))
         found = BaseModelOutput(
@@ -116,11 +55,12 @@ class RelaEncoder(nn.Module):
         return found if return_dict is not False else cast("Any", found.to_tuple())
 
 
-class RelaForConditionalGeneration(PreTrainedModel, GenerationMixin):
+class RelaForConditionalGeneration(PreTrainedModel, RelaGenerationMixin):
     """Our Transformer with the interface of transformers' translation models.
 
     ``generate`` searches as `rela.Translator` does: `length_penalty` is the exponent of GNMT's ``((5 + length) / 6)``,
-    and without a limit of your own a translation has at most twice as many tokens as the source, and 20 more.
+    and without a limit of your own a translation has at most twice as many tokens as its source, and 20 more. What was
+    cut off there comes after what has ended.
     """
 
     config_class = RelaConfig
@@ -133,6 +73,7 @@ class RelaForConditionalGeneration(PreTrainedModel, GenerationMixin):
         self.model = Transformer(config.sizes)
         tied = config.sizes.tied == "all"
         self._tied_weights_keys = {"model.source_embedding.weight": "model.target_embedding.weight"} if tied else {}
+        self.register_load_state_dict_pre_hook(_with_names_of_transformers)
         self.post_init()
         self.generation_config = default_generation()
 
@@ -196,8 +137,8 @@ class RelaForConditionalGeneration(PreTrainedModel, GenerationMixin):
     ) -> Seq2SeqLMOutput | tuple[Any, ...]:
         """Ids to scores of the next piece, and their loss if there are labels.
 
-        Padding of the source is where ``attention_mask`` is 0, or without one where the ids are. ``labels`` of -100
-        have no loss.
+        Padding of the source is where ``attention_mask`` or the ids are 0, on the right. ``labels`` of -100 have no
+        loss.
         """
         if decoder_input_ids is None:
             if labels is None:
@@ -207,11 +148,11 @@ class RelaForConditionalGeneration(PreTrainedModel, GenerationMixin):
         watched, kept = bool(output_attentions), bool(output_hidden_states)
         attentions = self.model.attentions()
         with (
-            _watched(attentions["encoder"], watched) as encoder_weights,
-            _watched(attentions["decoder"], watched) as decoder_weights,
-            _watched(attentions["cross"], watched) as cross_weights,
-            _states(self.model.encoder, kept) as encoder_states,
-            _states(self.model.decoder, kept) as decoder_states,
+            watched_weights(attentions["encoder"], watched) as encoder_weights,
+            watched_weights(attentions["decoder"], watched) as decoder_weights,
+            watched_weights(attentions["cross"], watched) as cross_weights,
+            watched_states(self.model.encoder, kept) as encoder_states,
+            watched_states(self.model.decoder, kept) as decoder_states,
         ):
             memory, padding = self._memory(input_ids, attention_mask, encoder_outputs)
             caches = use_cache is True or (use_cache is None and past_key_values is not None)
@@ -238,11 +179,12 @@ class RelaForConditionalGeneration(PreTrainedModel, GenerationMixin):
     def _memory(
         self, input_ids: Tensor | None, mask: Tensor | None, given: BaseModelOutput | Sequence[Tensor] | None
     ) -> tuple[Tensor, Tensor | None]:
+        padding = padding_of(input_ids, mask)
         if given is not None:
-            return given[0], None if mask is None else _padding(mask)
+            return given[0], padding
         if input_ids is None:
             raise ValueError("expected input_ids or encoder_outputs, got neither")
-        return self.model.encode(input_ids, padding_of(input_ids, mask))
+        return self.model.encode(input_ids, padding)
 
     def _steps(self, ids: Tensor, memory: Tensor, padding: Tensor | None, cache: Cache, states: list[Tensor]) -> Tensor:
         """New positions, after those in the cache. ``states`` get what goes into the layers and comes out of them."""
@@ -263,46 +205,33 @@ class RelaForConditionalGeneration(PreTrainedModel, GenerationMixin):
             states.append(x)
         return x
 
-    # ------------------------------------------------------------------ generate
 
-    def generate(self, inputs: Tensor | None = None, *arguments: Any, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """As in transformers, with our greatest length where nobody names one."""
-        source = options.get("input_ids") if inputs is None else inputs
-        config = options.get("generation_config") or (arguments[0] if arguments else None) or self.generation_config
-        named = [options.get(name) for name in ("max_length", "max_new_tokens")]
-        if source is not None and all(one is None for one in (*named, config.max_length, config.max_new_tokens)):
-            options["max_new_tokens"] = MAX_RATIO * (source.shape[1] - 1) + MAX_EXTRA
-        return super().generate(inputs, *arguments, **options)  # pyright: ignore[reportAttributeAccessIssue]
-
-    def _update_finished_beams(self, **state: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The same with GNMT's penalty in the place of ``length ** length_penalty``."""
-        length = state["cur_len"] + 1 - state["decoder_prompt_len"]
-        factor = (length / ((5 + length) / 6)) ** state["length_penalty"]
-        return super()._update_finished_beams(**{**state, "topk_log_probs": state["topk_log_probs"] * factor})  # pyright: ignore[reportAttributeAccessIssue]
+def padding_of(ids: Tensor | None, mask: Tensor | None) -> Tensor | None:
+    """True at padding of a source, ``[B, S]``; None where there is none."""
+    words = words_of(ids, mask)
+    if words is None or bool(words.all()):
+        return None
+    if bool((words[:, 1:] & ~words[:, :-1]).any()):
+        raise ValueError(
+            "source: expected padding on the right, got some before words, which would move them to other positions; "
+            'set tokenizer.padding_side = "right"'
+        )
+    return ~words
 
 
-def default_generation() -> GenerationConfig:
-    """The paper's search, as `rela.Translator` has it."""
-    return GenerationConfig(
-        num_beams=4,
-        length_penalty=0.6,
-        early_stopping=True,
-        suppress_tokens=[PAD, BOS],
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        decoder_start_token_id=BOS,
-    )
+def _with_names_of_transformers(model: nn.Module, weights: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    """Weights of a model directory, before they are loaded into a model: transformers has another name for each, and a
+    second one for those that are shared.
 
-
-def padding_of(ids: Tensor, mask: Tensor | None) -> Tensor | None:
-    """True at padding; None: the ids say it."""
-    return None if mask is None else mask.eq(0) | ids.eq(PAD)
-
-
-def _padding(mask: Tensor) -> Tensor | None:
-    padding = mask == 0
-    return padding if bool(padding.any()) else None
+    `Trainer` reads its checkpoints so, and goes on without the weights whose names it does not find.
+    """
+    assert isinstance(model, RelaForConditionalGeneration)
+    inner = f"{prefix}{model.base_model_prefix}."
+    for name in [name for name in weights if name.startswith(prefix) and not name.startswith(inner)]:
+        weights[inner + name.removeprefix(prefix)] = weights.pop(name)
+    for second, first in model._tied_weights_keys.items():  # pyright: ignore[reportPrivateUsage]
+        if prefix + first in weights:
+            weights.setdefault(prefix + second, weights[prefix + first])
 
 
 def _of_layer(cache: Cache, number: int) -> KeyValues:
@@ -325,44 +254,6 @@ def _loss(logits: Tensor, labels: Tensor, num_items: Tensor | int | None) -> Ten
 
 def _tuple(weights: list[Tensor]) -> tuple[Tensor, ...] | None:
     return tuple(weights) or None
-
-
-@contextlib.contextmanager
-def _watched(modules: Sequence[MultiheadAttention], wanted: bool) -> Generator[list[Tensor]]:
-    """The weights ``[B, H, Tq, Tk]`` of each module, in order; none if they are not wanted."""
-    found: list[Tensor] = []
-
-    def look(_: Heads, seen: Observation) -> None:
-        found.append(seen.weights)
-
-    handles = [module.register_observer(look, scores=False) for module in modules] if wanted else []
-    try:
-        yield found
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@contextlib.contextmanager
-def _states(layers: nn.ModuleList, wanted: bool) -> Generator[list[Tensor]]:
-    """What goes into the first layer, and what comes out of each; none if they are not wanted."""
-    found: list[Tensor] = []
-    if not wanted:
-        yield found
-        return
-
-    def before(_: nn.Module, arguments: Any) -> None:
-        found.append(arguments[0])
-
-    def after(_: nn.Module, __: Any, output: Any) -> None:
-        found.append(output)
-
-    handles = [layers[0].register_forward_pre_hook(before), *(layer.register_forward_hook(after) for layer in layers)]
-    try:
-        yield found
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def register_translation() -> None:
