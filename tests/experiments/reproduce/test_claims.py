@@ -33,7 +33,7 @@ def test_each_claim_has_an_answer(evidence: Evidence) -> None:
 def test_what_was_not_measured_is_said(tmp_path: Path) -> None:
     found = answer_claims(make_study(tmp_path, but=("relu-rmsnorm",)))
     assert found[1].answer == "not measured"
-    assert found[1].statements[0].text == "There is no training of relu-rmsnorm on multi30k-en-de."
+    assert found[1].statements[0].text == "Missing: training of relu-rmsnorm on multi30k-en-de."
 
 
 def test_a_training_that_does_not_fail(tmp_path: Path) -> None:

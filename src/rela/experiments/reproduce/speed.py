@@ -165,8 +165,9 @@ def _steps(
 
 
 def _folder(places: Places, task: Task, name: str) -> Path:
-    """The model of the first seed."""
-    return places.work / task.corpus / f"{name}-{task.seeds.get(name, (1,))[0]}" / MODEL_FOLDER
+    """A model of the first seed whose training is still here; if none is, where that of the first seed would be."""
+    folders = [places.work / task.corpus / f"{name}-{seed}" / MODEL_FOLDER for seed in task.seeds.get(name, (1,))]
+    return next((folder for folder in folders if folder.exists()), folders[0])
 
 
 def _decoder(places: Places, task: Task, section: ModelSection, name: str) -> Decoder:

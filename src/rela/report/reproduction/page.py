@@ -56,8 +56,7 @@ def reproduction_page(
     lines += ["## Figures", ""]
     for path in figures:
         title = _FIGURES.get(path.stem.split("-")[1], path.stem)
-        rest = "-".join(path.stem.split("-")[2:])
-        lines += [f"### {title}", "", f"![{title}: {rest}]({path.as_posix()})", ""]
+        lines += [f"### {title}", "", f"![{title}]({path.as_posix()})", ""]
     if left_out:
         lines += ["## What is not here", "", *(f"- {what}: {why}" for what, why in left_out.items()), ""]
     return "\n".join(lines)

@@ -69,5 +69,5 @@ def _answer(number: int, claim: str, make: Callable[[Evidence], list[Statement]]
     try:
         statements = tuple(make(evidence))
     except MissingError as error:
-        statements = (Statement(answer="not measured", text=f"There is no {error}."),)
+        statements = (Statement(answer="not measured", text=f"Missing: {error}."),)
     return Verdict(number=number, claim=claim, answer=joined([one.answer for one in statements]), statements=statements)
