@@ -43,15 +43,22 @@ pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 
 
-_HIGHER = {"index": "README.md", "changelog": "CHANGELOG.md"}
-"""Pages that lie a folder higher, for those who read the repository; what the page itself has comes after them."""
+_HIGHER = {
+    "index": "README.md",
+    "changelog": "CHANGELOG.md",
+    "reproduced": "reproduction/multi30k-en-de-laptop/README.md",
+}
+"""Pages that lie elsewhere, for those who read the repository; what the page itself has comes after them."""
 
 
 def _take_higher(_: Sphinx, name: str, source: list[str]) -> None:
     """The README is the first page. Its links, and those to it, are turned."""
     if name in _HIGHER:
-        text = (DOCS.parent / _HIGHER[name]).read_text(encoding="utf-8")
-        source[0] = text.replace("](docs/", "](").replace("](LICENSE)", "](../LICENSE)") + "\n" + source[0]
+        path = DOCS.parent / _HIGHER[name]
+        text = path.read_text(encoding="utf-8")
+        text = text.replace("](figures/", f"](../{path.parent.relative_to(DOCS.parent)}/figures/")
+        text = text.replace("](docs/", "](").replace("](LICENSE)", "](../LICENSE)")
+        source[0] = text + "\n" + source[0]
     for page, file in _HIGHER.items():
         source[0] = source[0].replace(f"](../{file}", f"]({page}.md").replace(f"]({file}", f"]({page}.md")
 

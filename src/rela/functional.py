@@ -1,4 +1,4 @@
-"""The functional forms under the name that `torch.nn.functional` suggests: `import rela.functional as RF`."""
+"""The functional forms under the name that ``torch.nn.functional`` suggests: ``import rela.functional as RF``."""
 
 from rela.attention import functional as _forms
 from rela.attention.functional import *  # noqa: F403 (the names are listed there, once)

@@ -39,6 +39,8 @@ def test_every_public_name_is_in_the_reference(site: Path):
     text = (site / "reference" / "library.html").read_text(encoding="utf-8")
     missing = [name for name in rela.__all__ if f'id="rela.{name}"' not in text]
     assert missing == ["__version__", "attention", "functional"]
+    text = (site / "reference" / "functional.html").read_text(encoding="utf-8")
+    assert all(f'id="rela.functional.{name}"' in text for name in rela.functional.__all__)
 
 
 def test_every_command_is_in_the_reference(site: Path):
