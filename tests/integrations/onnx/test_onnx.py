@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -106,6 +106,23 @@ def test_the_program_runs_without_torch_and_rela(made: Made, tmp_path: Path) -> 
     assert done.stdout.decode().split("\n")[:-1] == [one.text for one in ours]
 
 
+def test_the_program_says_what_it_cut(made: Made) -> None:
+    command = [sys.executable, str(made.exported / "translate.py"), "--beam", "1", "--max-source", "2"]
+    done = subprocess.run(command, input=b"one two three!\none\n", capture_output=True, check=True)
+    assert done.stdout.count(b"\n") == 2
+    assert done.stderr.decode() == "note: 1 lines have more than 2 pieces; their ends are cut\n"
+
+
+def test_sentences_may_come_one_by_one_and_be_empty(made: Made) -> None:
+    translator = OnnxTranslator.load(made.exported)
+    texts = ["one two!", "", "four!"]
+    found = translator.translate((text for text in texts), attention=True)
+    assert [one.text for one in found] == [one.text for one in translator.translate(texts)]
+    assert found[0].text
+    assert found[1].attention is not None
+    assert found[1].attention.values.shape[2:] == (0, 0)
+
+
 def test_int8_is_smaller_and_close(made: Made, tmp_path: Path) -> None:
     description = export_onnx(made.model, tmp_path / "int8", int8=True)
     assert description["precision"] == "int8"
@@ -198,25 +215,50 @@ class TestErrors:
         folder = shutil.copytree(made.exported, tmp_path / "damaged")
         whole = (folder / "decoder.onnx").read_bytes()
         (folder / "decoder.onnx").write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(ValueError, match=r"decoder\.onnx: expected a model in ONNX, got a damaged file"):
+        with pytest.raises(ValueError, match=r"decoder\.onnx: expected the file that config\.json was written with"):
             OnnxTranslator.load(folder)
 
     @pytest.mark.parametrize(
         ("options", "message"),
         [
             ({"beam": 0}, "beam: expected at least 1, got 0"),
+            ({"beam": 2.5}, "beam: expected a whole number, got 2.5"),
+            ({"beam": "4"}, "beam: expected a whole number, got '4'"),
             ({"nbest": 5}, "nbest: expected 1 to beam = 4, got 5"),
             ({"max_length": 0}, "max_length: expected at least 1"),
             ({"length_penalty": -1.0}, "length_penalty: expected 0 to 10"),
         ],
     )
-    def test_options(self, made: Made, options: dict[str, float], message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            OnnxTranslator.load(made.exported).translate(["one"], **options)  # pyright: ignore[reportArgumentType]
+    def test_options(self, made: Made, options: dict[str, Any], message: str) -> None:
+        with pytest.raises((ValueError, TypeError), match=message):
+            OnnxTranslator.load(made.exported).translate(["one"], **options)
 
-    def test_one_string_is_no_list(self, made: Made) -> None:
-        with pytest.raises(TypeError, match="put it into a list"):
-            OnnxTranslator.load(made.exported).translate("one")
+    @pytest.mark.parametrize(
+        ("sentences", "message"),
+        [
+            ("one", "put it into a list"),
+            (["one", None], "expected strings, got NoneType as number 2"),
+            (["\ud800"], "half a character"),
+        ],
+    )
+    def test_what_is_no_text(self, made: Made, sentences: Any, message: str) -> None:
+        with pytest.raises((ValueError, TypeError), match=message):
+            OnnxTranslator.load(made.exported).translate(sentences)
+
+    def test_files_of_two_exports(self, made: Made, tmp_path: Path) -> None:
+        folder = shutil.copytree(made.exported, tmp_path / "mixed")
+        graph = (folder / "decoder.onnx").read_bytes()
+        (folder / "decoder.onnx").write_bytes(graph + b"\0")
+        with pytest.raises(ValueError, match="that of another export"):
+            OnnxTranslator.load(folder)
+
+    def test_a_config_that_lacks_something(self, made: Made, tmp_path: Path) -> None:
+        folder = shutil.copytree(made.exported, tmp_path / "lacking")
+        config = json.loads((folder / "config.json").read_text())
+        del config["layers"]
+        (folder / "config.json").write_text(json.dumps(config))
+        with pytest.raises(ValueError, match="got none for layers"):
+            OnnxTranslator.load(folder)
 
     def test_weights_that_are_no_numbers(self, made: Made, tmp_path: Path) -> None:
         model, tokenizers, languages = load_model(made.model)

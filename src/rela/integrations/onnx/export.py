@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from rela._files import new_folder, write_text
+from rela._files import digest, new_folder, write_text
 from rela._version import __version__
 from rela.decoding.translator import Translator
 from rela.integrations.onnx.graphs import Graph, decoder_graph, encoder_graph
@@ -31,7 +31,8 @@ _EXTRA: Final = 'pip install "rela-attention[onnx]"'
 def export_onnx(model: Path, out: Path, *, int8: bool = False) -> dict[str, Any]:
     """Write a model directory as ONNX into a new folder, whole or not at all; returns what its ``config.json`` says.
 
-    ``int8`` rounds the weights of matrix products to 8 bits: a quarter of the size, and translations that may differ.
+    ``int8`` rounds the weights of matrix products to 8 bits, a quarter of their size; embeddings stay as they are, and
+    translations may differ.
     """
     check_packages()
     _check_new(out)
@@ -62,6 +63,7 @@ def export_onnx(model: Path, out: Path, *, int8: bool = False) -> dict[str, Any]
             _write_graph(graph, partial / name, int8=int8)
         for name, content in tokenizers.files().items():
             write_text(partial / name, content)
+        description["files"] = {path.name: digest(path) for path in sorted(partial.iterdir())}
         shutil.copyfile(_RUNNER, partial / PROGRAM_FILE)
         write_text(partial / CONFIG_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
         if not int8:

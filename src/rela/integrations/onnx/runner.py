@@ -8,11 +8,12 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -26,6 +27,8 @@ FORMAT: Final = "rela-onnx-1"
 CONFIG_FILE: Final = "config.json"
 ENCODER_FILE: Final = "encoder.onnx"
 DECODER_FILE: Final = "decoder.onnx"
+
+_KEYS: Final = ("layers", "heads", "head_dim", "tokenizers", "files")  # of the config, as far as they are read here
 
 PAD: Final = 0
 BOS: Final = 1
@@ -69,7 +72,7 @@ class Translation:
         log_probability: the same without the penalty.
         finished: False if it was cut off at the greatest length.
         truncated: True if the source was too long and its end was left out.
-        attention: the weights of cross-attention, if asked for.
+        attention: the weights of cross-attention, if asked for; without rows and columns for an empty line.
         alternatives: further hypotheses, best first (``nbest`` counts this one too).
     """
 
@@ -100,6 +103,7 @@ class OnnxTranslator:
     def __init__(self, folder: str | os.PathLike[str], threads: int | None = None) -> None:
         where = Path(folder)
         self.config = _read_config(where)
+        _check_files(where, self.config["files"])
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # errors only
         if threads is not None:
@@ -118,7 +122,7 @@ class OnnxTranslator:
 
     def translate(
         self,
-        sentences: Sequence[str],
+        sentences: Iterable[str],
         *,
         beam: int = 4,
         length_penalty: float = 0.6,
@@ -128,21 +132,19 @@ class OnnxTranslator:
         attention: bool = False,
     ) -> list[Translation]:
         """Translate sentences; ``beam=1`` is greedy search. ``attention`` adds the weights of cross-attention."""
-        if isinstance(sentences, str):
-            raise TypeError("sentences: expected a list of strings, got one string; put it into a list")
-        for name, value, least in (("beam", beam, 1), ("nbest", nbest, 1), ("max_source", max_source, 1)):
-            if value < least:
-                raise ValueError(f"{name}: expected at least {least}, got {value}")
+        texts = _checked(sentences)
+        for name, value in (("beam", beam), ("nbest", nbest), ("max_source", max_source)):
+            _check_count(name, value)
+        if max_length is not None:
+            _check_count("max_length", max_length)
         if nbest > beam:
             raise ValueError(f"nbest: expected 1 to beam = {beam}, got {nbest}")
-        if max_length is not None and max_length < 1:
-            raise ValueError(f"max_length: expected at least 1, got {max_length}")
         if not 0 <= length_penalty <= 10:
             raise ValueError(f"length_penalty: expected 0 to 10, got {length_penalty}")
-        ids = [encoding.ids for encoding in self._source.encode_batch(list(sentences), add_special_tokens=False)]
-        empty = Translation("", 0.0, 0.0)
+        ids = [encoding.ids for encoding in self._source.encode_batch(texts, add_special_tokens=False)]
+        empty = Translation("", 0.0, 0.0, attention=self._no_weights() if attention else None)
         found = [replace(empty, alternatives=(empty,) * (nbest - 1))] * len(ids)
-        waiting = [place for place, text in enumerate(sentences) if text.strip()]
+        waiting = [place for place, text in enumerate(texts) if text.strip()]
         for group in _groups([min(len(ids[place]), max_source) for place in waiting], beam):
             places = [waiting[item] for item in group]
             rows = [[*ids[place][:max_source], EOS] for place in places]
@@ -162,6 +164,9 @@ class OnnxTranslator:
         """One step of the decoder; only the outputs that are named are computed."""
         found: Any = self._decoder.run(list(names), feeds)
         return found
+
+    def _no_weights(self) -> Weights:
+        return Weights(np.zeros((self.config["layers"], self.config["heads"], 0, 0), np.float32), (), ())
 
     def _translation(self, found: _Hypothesis, source: list[int], truncated: bool) -> Translation:
         kept = [piece for piece in found.pieces if piece not in _SPECIAL]
@@ -323,6 +328,46 @@ def _padded(rows: Sequence[Sequence[int]]) -> Ids:
     return found
 
 
+def _checked(sentences: Iterable[str]) -> list[str]:
+    """As a list: they may come one after the other, once."""
+    if isinstance(sentences, str):
+        raise TypeError("sentences: expected a list of strings, got one string; put it into a list")
+    texts = list(sentences)
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"sentences: expected strings, got {type(text).__name__} as number {place + 1}")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"sentences: expected text, got half a character (a lone surrogate) in number {place + 1}; read the "
+                "file as UTF-8"
+            ) from None
+    return texts
+
+
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name}: expected a whole number, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name}: expected at least 1, got {value}")
+
+
+def _check_files(folder: Path, digests: dict[str, str]) -> None:
+    """Files of two exports would fit together, and translate into nonsense."""
+    for name, expected in digests.items():
+        path = folder / name
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: expected a folder that `rela export --onnx` wrote, got one without it")
+        with path.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        if found != expected:
+            raise ValueError(
+                f"{path}: expected the file that {CONFIG_FILE} was written with, got a damaged file or that of another "
+                "export; copy the whole folder anew"
+            )
+
+
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG_FILE
     config: Any = None
@@ -337,16 +382,18 @@ def _read_config(folder: Path) -> dict[str, Any]:
     found = config.get("format") if isinstance(config, dict) else None
     if found != FORMAT:
         raise ValueError(f"{path}: expected the format {FORMAT}, got {found!r}; export the model with `rela export`")
+    if missing := [key for key in _KEYS if key not in config]:
+        raise ValueError(f"{path}: expected {', '.join(_KEYS)}, got none for {', '.join(missing)}; export it anew")
     return config
 
 
 def _session(path: Path, options: Any) -> onnxruntime.InferenceSession:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: expected a folder that `rela export --onnx` wrote, got one without it")
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has a class for each kind of damage, none of them public
-        raise ValueError(f"{path}: expected a model in ONNX, got a damaged file ({error}); export it anew") from None
+        raise ValueError(
+            f"{path}: expected a model in ONNX, got one that cannot be read ({error}); export it anew"
+        ) from None
 
 
 def _tokenizer(path: Path) -> Tokenizer:
@@ -364,13 +411,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--beam", type=int, default=4, help="1 is greedy search (default: 4)")
     parser.add_argument("--length-penalty", type=float, default=0.6, help="GNMT's (default: 0.6)")
+    parser.add_argument(
+        "--max-source", type=int, default=MAX_SOURCE, help=f"pieces of a line; what is beyond is cut ({MAX_SOURCE})"
+    )
     parser.add_argument("--threads", type=int, help="default: all cores")
     parser.add_argument("--json", action="store_true", help="an object a line, with scores")
     options = parser.parse_args(arguments)
     try:
         translator = OnnxTranslator.load(options.model, options.threads)
+        cut = 0
         for lines in _windows(sys.stdin.buffer):
-            for found in translator.translate(lines, beam=options.beam, length_penalty=options.length_penalty):
+            for found in translator.translate(
+                lines, beam=options.beam, length_penalty=options.length_penalty, max_source=options.max_source
+            ):
+                cut += found.truncated
                 row = {
                     "text": found.text,
                     "score": found.score,
@@ -380,6 +434,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 line = json.dumps(row, ensure_ascii=False) if options.json else found.text
                 sys.stdout.buffer.write(line.encode() + b"\n")
             sys.stdout.buffer.flush()
+        if cut:
+            sys.stderr.write(f"note: {cut:,} lines have more than {options.max_source:,} pieces; their ends are cut\n")
     except (OSError, ValueError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
