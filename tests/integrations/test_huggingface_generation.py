@@ -85,6 +85,14 @@ def test_the_encoders_states_are_enough(endless: Made):
 
 
 @pytest.mark.parametrize("beam", [1, 4])
+def test_nothing_is_translated_into_nothing(made: Made, beam: int):
+    options: dict[str, Any] = {"length_penalty": None, "early_stopping": None} if beam == 1 else {}
+    ids = made.model.generate(**made.batch(["", *SOURCES, ""]), num_beams=beam, **options)
+    found = made.tokenizer.batch_decode(ids, skip_special_tokens=True)
+    assert found == ["", *made.translated(num_beams=beam, **options), ""]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
 def test_a_mask_is_not_needed(made: Made, beam: int):
     """The ids say where padding is."""
     options = {"length_penalty": None, "early_stopping": None} if beam == 1 else {}
@@ -134,6 +142,10 @@ class TestPipeline:
         expected = [[one.text for one in (first, *first.alternatives)] for first in ours]
         found = translate(sources, batch_size=batch_size, num_return_sequences=best)
         assert [[one["translation_text"] for one in texts] for texts in found] == expected
+
+    def test_what_is_no_text(self, translate: Any):
+        with pytest.raises(TypeError, match="expected a text or a list of texts, got int"):
+            translate(5)
 
     def test_nothing_but_empty_texts(self, translate: Any):
         assert translate([""]) == [[{"translation_text": ""}]]

@@ -108,6 +108,17 @@ def test_saved_and_loaded_by_both(made: Made, tmp_path: Path):
         assert torch.equal(parameter, ours.model.get_parameter(name))
 
 
+@pytest.mark.parametrize(("dtype", "options"), [(torch.bfloat16, {}), (torch.float32, {"max_shard_size": "10KB"})])
+def test_saved_from_other_types_and_sizes(made: Made, tmp_path: Path, dtype: torch.dtype, options: dict[str, str]):
+    """As one file of float32, which is what ours reads."""
+    model = AutoModelForSeq2SeqLM.from_pretrained(made.folder, dtype=dtype)
+    model.save_pretrained(tmp_path, **options)
+    made.tokenizer.save_pretrained(tmp_path)
+    ours = rela.Translator.load(tmp_path).model
+    for name, parameter in rela.Translator.load(made.folder).model.named_parameters():
+        assert torch.equal(parameter.to(dtype).float(), ours.get_parameter(name))
+
+
 def test_weights_that_are_missing_are_an_error(made: Made, tmp_path: Path):
     from safetensors.torch import load_file, save_file
 
@@ -134,6 +145,10 @@ class TestTokenizer:
         assert made.tokenizer.is_fast
         found = made.tokenizer("one two!", return_offsets_mapping=True)
         assert found["offset_mapping"][-2] == (7, 8)
+
+    def test_two_texts_have_two_ends(self, made: Made):
+        ids = made.tokenizer("one!", "two!").input_ids
+        assert ids == made.tokenizer("one!").input_ids + made.tokenizer("two!").input_ids
 
 
 class TestErrors:
@@ -163,8 +178,11 @@ class TestErrors:
             AutoConfig.from_pretrained(tmp_path)
 
     def test_another_vocabulary(self, made: Made):
-        with pytest.raises(NotImplementedError, match="expected the vocabulary that the model was trained with"):
+        with pytest.raises(NotImplementedError, match="tokens that the model was trained with, got 7"):
             made.model.resize_token_embeddings(7)
+        made.model.resize_token_embeddings(made.model.model.source_embedding.num_embeddings)
+        with pytest.raises(NotImplementedError, match=r"got new tokens \(<x>\)"):
+            made.tokenizer.add_tokens(["<x>"])
 
 
 def test_names_are_there():

@@ -7,7 +7,14 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, GenerationMixin, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
+from transformers import (
+    GenerationConfig,
+    GenerationMixin,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 from transformers.modeling_outputs import BaseModelOutput
 
 from rela.decoding.search import MAX_EXTRA, MAX_RATIO
@@ -47,6 +54,20 @@ class GreatestLengths(StoppingCriteria):
         return self.longest.to(input_ids.device).repeat_interleave(rows) <= input_ids.shape[1] - self._begins_with
 
 
+class NothingToTranslate(LogitsProcessor):
+    """Sentences without a word, ``[B]``, end where they begin."""
+
+    def __init__(self, is_empty: Tensor) -> None:
+        self.is_empty = is_empty
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Any:
+        """For rows of scores, as many for each sentence."""
+        del input_ids
+        empty = self.is_empty.to(scores.device).repeat_interleave(len(scores) // len(self.is_empty))
+        others = torch.arange(scores.shape[1], device=scores.device) != EOS
+        return scores.masked_fill(empty[:, None] & others, -torch.inf)
+
+
 class RelaGenerationMixin(GenerationMixin):
     """transformers' search with GNMT's length penalty and our greatest lengths."""
 
@@ -70,6 +91,8 @@ class RelaGenerationMixin(GenerationMixin):
         }
         if words is not None:
             options["attention_mask"] = words.long()
+            if ids is not None and bool((empty := ~(words & ids.ne(EOS)).any(1)).any()):
+                logits_processor = LogitsProcessorList([*(logits_processor or ()), NothingToTranslate(empty)])
             if named["max_length"] is None and named["max_new_tokens"] is None:
                 longest = MAX_RATIO * (words.sum(1) - 1) + MAX_EXTRA
                 longest = longest.clamp(min=named["min_new_tokens"] or 0)

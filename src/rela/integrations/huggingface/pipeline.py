@@ -30,6 +30,8 @@ class TranslationPipeline(Pipeline):
 
     def preprocess(self, input_: str, **_: Any) -> dict[str, Any]:
         """Text to ids, and whether there is nothing to translate; texts of a batch have the same keys."""
+        if not isinstance(input_, str):  # pyright: ignore[reportUnnecessaryIsInstance] (callers may be untyped)
+            raise TypeError(f"expected a text or a list of texts, got {type(input_).__name__}")
         assert self.tokenizer is not None
         is_empty = not input_.strip()
         found = self.tokenizer("" if is_empty else input_, return_tensors="pt")

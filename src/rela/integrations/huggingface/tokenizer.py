@@ -72,6 +72,15 @@ class RelaTokenizer(PreTrainedTokenizerFast):
         finally:
             self._switch_to_input_mode()
 
+    def _add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
+        unknown = [str(token) for token in new_tokens if self._tokenizer.token_to_id(str(token)) is None]
+        if unknown:
+            raise NotImplementedError(
+                f"expected the vocabulary that the model was trained with, got new tokens ({', '.join(unknown[:5])}); "
+                "the model has no embeddings for them; train one with another vocabulary"
+            )
+        return super()._add_tokens(new_tokens, special_tokens=special_tokens)
+
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> Any:
         """The files as they are in a model directory."""
         prefix = f"{filename_prefix}-" if filename_prefix else ""
@@ -105,7 +114,9 @@ def _with_end(subwords: Subwords) -> Tokenizer:
     tokenizer.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece in SPECIAL_PIECES])
     tokenizer.encode_special_tokens = True  # in a text, they are text
     end = SPECIAL_PIECES[EOS]
-    tokenizer.post_processor = TemplateProcessing(single=f"$A {end}", special_tokens=[(end, EOS)])  # pyright: ignore[reportAttributeAccessIssue]
+    tokenizer.post_processor = TemplateProcessing(
+        single=f"$A {end}", pair=f"$A {end} $B:1 {end}:1", special_tokens=[(end, EOS)]
+    )  # pyright: ignore[reportAttributeAccessIssue]
     return tokenizer
 
 

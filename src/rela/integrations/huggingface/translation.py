@@ -96,10 +96,15 @@ class RelaForConditionalGeneration(PreTrainedModel, RelaGenerationMixin):
         return (model, info) if wants_info else model
 
     def save_pretrained(self, save_directory: Any, *arguments: Any, **options: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """As in transformers; with the tokenizer beside it, `rela.Translator` loads the folder, too."""
+        """As in transformers; with the tokenizer beside it, `rela.Translator` loads the folder, too.
+
+        For it weights are saved as one file and in float32, whatever they are here.
+        """
         given = options.pop("state_dict", None) or self.state_dict()
         names = {name.removeprefix(f"{self.base_model_prefix}."): tensor for name, tensor in given.items()}
-        super().save_pretrained(save_directory, *arguments, state_dict=without_shared(names), **options)
+        weights = {name: tensor.float() for name, tensor in without_shared(names).items()}
+        options["max_shard_size"] = sum(tensor.nbytes for tensor in weights.values()) + 1
+        super().save_pretrained(save_directory, *arguments, state_dict=weights, **options)
 
     def get_encoder(self, *_: Any, **__: Any) -> RelaEncoder:
         return RelaEncoder(self.model)
@@ -110,8 +115,15 @@ class RelaForConditionalGeneration(PreTrainedModel, RelaGenerationMixin):
     def get_output_embeddings(self) -> None:
         """None: the projection is a matrix of the Transformer, not a module."""
 
-    def resize_token_embeddings(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError("expected the vocabulary that the model was trained with; train one with another")
+    def resize_token_embeddings(self, new_num_tokens: int | None = None, *_: Any, **__: Any) -> Any:
+        """The embeddings as they are: other sizes are refused."""
+        size = self.model.source_embedding.num_embeddings
+        if new_num_tokens not in (None, size):
+            raise NotImplementedError(
+                f"expected the {size:,} tokens that the model was trained with, got {new_num_tokens:,}; train one with "
+                "another vocabulary"
+            )
+        return self.model.source_embedding
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """BOS first, then all but the last."""
