@@ -12,7 +12,10 @@ def export(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory, or the folder of a run.")],
     onnx: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.")],
     int8: Annotated[
-        bool, typer.Option("--int8", help="Round the weights of matrix products to 8 bits: smaller, mostly faster, not quite the same.")
+        bool,
+        typer.Option(
+            "--int8", help="Round weights of matrix products to 8 bits: smaller, mostly faster, not the same."
+        ),
     ] = False,
     json_to: JsonOption = None,
 ) -> None:
