@@ -1,7 +1,11 @@
 # rela serve in a container:
 #
 #   docker build -t rela .
-#   docker run -p 8000:8000 -v $PWD/runs/multi30k/model:/models/en-de:ro rela /models/en-de
+#   docker run -p 127.0.0.1:8000:8000 --stop-timeout 40 -v $PWD/runs/multi30k/model:/models/en-de:ro \
+#     rela /models/en-de --hosts localhost
+#
+# `docker stop` kills after 10 seconds, or what --stop-timeout says: the service finishes what it accepted, for up to
+# --timeout (30) and 5 seconds. Set RELA_TOKEN (-e RELA_TOKEN) before you publish the port to others.
 
 FROM python:3.12-slim
 

@@ -12,12 +12,19 @@ from tests.integrations.huggingface_models import build
 from tests.model.folders import make_folder
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor, nn
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    LongT5Config,
+    LongT5ForConditionalGeneration,
+    PreTrainedTokenizerFast,
+)
 
 import rela
 from rela.attention.spec import KINDS, Kind
 from rela.integrations import huggingface
 from rela.integrations.huggingface.looking import SeenModel, adapt, found_spans
+from rela.model.opening import describe_model
 
 SEQ2SEQ = ("marian", "bart", "mbart", "m2m100", "t5")
 SOURCES = ["ein Hund läuft.", "der Mann und der Hund", "Wasser"]
@@ -122,6 +129,38 @@ def test_attentions_that_were_not_converted_are_softmax(name: str):
 
 
 @pytest.mark.parametrize("name", SEQ2SEQ)
+def test_a_model_that_was_not_converted_is_softmax(name: str):
+    model, tokenizer = build(name), make_tokenizer()
+    found = rela.inspect((model, tokenizer), SOURCES[0], TARGETS[0])
+    model.set_attn_implementation("eager")
+    expected = theirs(model, tokenizer, SOURCES[0], TARGETS[0])
+    for kind in KINDS:
+        np.testing.assert_allclose(found[kind], expected.weights[kind].numpy(), atol=1e-5)
+    np.testing.assert_allclose(found.loss, expected.losses.numpy(), atol=1e-4)
+
+
+@pytest.mark.parametrize("where", [set[str](), {"cross"}])
+def test_afterwards_the_model_is_as_it_was(where: set[str]):
+    model = make_model("marian", where=where) if where else build("marian")
+    model.train()
+    model.model.encoder.eval()
+    before = describe(model)
+    rela.inspect((model, make_tokenizer()), SOURCES, TARGETS, ablate=[("cross", 1, 2), ("encoder", 0, 0)])
+    assert describe(model) == before
+    handle = model.model.encoder.register_forward_hook(_broken)
+    with pytest.raises(ZeroDivisionError):
+        rela.inspect((model, make_tokenizer()), SOURCES, TARGETS)
+    handle.remove()
+    assert describe(model) == before
+
+
+def describe(model: Any) -> Any:
+    hooks = [(len(module._forward_pre_hooks), len(module._forward_hooks)) for module in model.modules()]
+    modes = [module.training for module in model.modules()]
+    return str(model), hooks, modes, model.config.to_dict(), model.config._attn_implementation
+
+
+@pytest.mark.parametrize("name", SEQ2SEQ)
 def test_silencing_a_head_is_cutting_its_slice_before_the_norm(name: str):
     model, tokenizer = make_model(name), make_tokenizer()
     found = rela.inspect((model, tokenizer), SOURCES[0], TARGETS[0], ablate=[("cross", 1, 2), ("encoder", 0, 0)])
@@ -180,11 +219,80 @@ class TestFolders:
         assert done.returncode == 0, done.stderr
         assert len(done.stdout.splitlines()) == 12
 
+    def test_a_text_longer_than_the_models_positions(self, folder: Path, tmp_path: Path):
+        for side in ("source", "target"):
+            lines = (folder / f"{side}.txt").read_text(encoding="utf-8").splitlines()
+            lines[1] = "Wasser " * 40
+            (tmp_path / f"{side}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        texts = ["--src", str(tmp_path / "source.txt"), "--tgt", str(tmp_path / "target.txt")]
+        done = program("align", str(folder / "marian"), *texts)
+        assert done.returncode == 0, done.stderr
+        assert len(done.stdout.splitlines()) == 12
+        assert (
+            "with more than 63 pieces, the words behind them have no links: 1 (line 2); the model has no" in done.stderr
+        )
+        done = program("analyze", str(folder / "marian"), *texts, "--out", str(tmp_path / "out"))
+        assert done.returncode == 0, done.stderr
+        assert "too-many-pieces: 1 (pairs with more than 63 pieces on a side; " in done.stderr
+
+    def test_a_decoder_alone(self, folder: Path, tmp_path: Path):
+        make_model("llama").save_pretrained(tmp_path)
+        make_tokenizer().save_pretrained(tmp_path)
+        texts = ["--src", str(folder / "source.txt"), "--tgt", str(folder / "target.txt")]
+        done = program("align", str(tmp_path), *texts)
+        assert done.returncode == 1
+        assert done.stderr.endswith(
+            "expected a model of an encoder and a decoder, got one of the type 'llama'; such a model shows its weights "
+            "with output_attentions=True\n"
+        )
+        with pytest.raises(ValueError, match="got one of the type 'llama'"):
+            describe_model(tmp_path)
+
+    def test_no_tokenizer(self, tmp_path: Path):
+        make_model("marian").save_pretrained(tmp_path)
+        with pytest.raises(ValueError, match=r"expected the model's tokenizer beside it.*tokenizer\.save_pretrained"):
+            rela.inspect(tmp_path, SOURCES, TARGETS)
+
+    def test_what_only_our_own_models_do(self, folder: Path):
+        with pytest.raises(ValueError, match=r"got one of transformers that was converted; .*generate.*`rela align`"):
+            rela.Translator.load(folder / "marian")
+
 
 class TestRefuses:
-    def test_a_model_as_it_is(self):
-        with pytest.raises(ValueError, match=r'expected one converted by .*convert it to "softmax"'):
-            rela.inspect((build("marian"), make_tokenizer()), SOURCES, TARGETS)
+    def test_a_name_alone(self):
+        model = build("marian")
+        model.set_attn_implementation("entmax15")
+        with pytest.raises(ValueError, match=r"attn_implementation='entmax15' alone; .*convert\(model, 'entmax15'\)"):
+            rela.inspect((model, make_tokenizer()), SOURCES, TARGETS)
+
+    def test_attentions_that_cannot_be_seen(self):
+        config = LongT5Config(vocab_size=50, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)
+        with pytest.raises(ValueError, match="encoder: expected the same attention in all layers, got none in LongT5"):
+            rela.inspect((LongT5ForConditionalGeneration(config), make_tokenizer()), SOURCES, TARGETS)
+
+    def test_a_text_longer_than_the_models_positions(self):
+        model = make_model("marian")
+        with pytest.raises(
+            ValueError, match=r"targets: expected at most 63 pieces, .* got \d+ as number 2; shorten it"
+        ):
+            rela.inspect((model, make_tokenizer()), SOURCES[:2], [TARGETS[0], "Wasser " * 40])
+        adapted, _ = adapt(model, make_tokenizer())
+        adapted(torch.full((1, 64), 9), torch.full((1, 64), 9))
+        with pytest.raises(ValueError, match="expected at most 63 pieces of a side, which is what MarianMTModel has"):
+            adapted(torch.full((1, 65), 9), torch.full((1, 4), 9))
+
+    def test_a_tokenizer_of_more_ids(self):
+        tokenizer = make_tokenizer()
+        tokenizer.add_tokens(["more"])
+        with pytest.raises(ValueError, match=r"at most 50 ids.* got 51; are they of different models\?"):
+            rela.inspect((make_model("marian"), tokenizer), SOURCES, TARGETS)
+
+    def test_a_tokenizer_of_another_kind(self, tmp_path: Path):
+        folder = make_folder(tmp_path / "model")
+        ours: Any = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+        for pair in ((ours[0], make_tokenizer()), (make_model("marian"), ours[1])):
+            with pytest.raises(ValueError, match="tokenizer: expected the one that belongs to"):
+                rela.inspect(pair, SOURCES, TARGETS)
 
     def test_a_decoder_alone(self):
         with pytest.raises(ValueError, match="expected an encoder and a decoder, got LlamaForCausalLM"):
@@ -214,6 +322,11 @@ class TestRefuses:
 
 def _one_cross(name: str, _: nn.Module) -> bool:
     return "layers.1.encoder_attn" in name
+
+
+def _broken(module: Any, _: Any, __: Any) -> None:
+    if hasattr(module.layers[0].self_attn, "rela"):  # while it is looked at
+        raise ZeroDivisionError
 
 
 def _doubled(_: nn.Module, __: Any, found: Any) -> Any:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,9 +44,7 @@ def free_port() -> int:
 def served(*arguments: str | Path, **environment: str) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
     """`rela serve` until the block ends: its address, and its process."""
     port = free_port()
-    command = [Path(sys.executable).with_name("rela"), "serve", *map(str, arguments), "--port", str(port)]
-    variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+    with begun(*arguments, "--port", str(port), **environment) as process:
         try:
             address = f"http://127.0.0.1:{port}"
             wait_for(address, process)
@@ -55,6 +53,13 @@ def served(*arguments: str | Path, **environment: str) -> Generator[tuple[str, s
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
             process.wait(60)
+
+
+def begun(*arguments: str | Path, before: Sequence[str] = (), **environment: str) -> subprocess.Popen[bytes]:
+    """`rela serve` that has just been started; ``before`` stands before its command."""
+    command = [*before, Path(sys.executable).with_name("rela"), "serve", *map(str, arguments)]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from rela.serving import limits
-from rela.serving.limits import BodyLimit
+from rela.serving.limits import BodyLimit, Ending
 
 GONE = {"type": "http.disconnect"}
 
@@ -37,6 +38,10 @@ class App:
         await send({"type": "http.response.body", "body": str(len(self.begun[-1])).encode()})
 
 
+def limited(app: Any, *, seconds: float, ending: Ending | None = None) -> BodyLimit:
+    return BodyLimit(app, limit=8, seconds=seconds, ending=ending or Ending())
+
+
 async def ask(limit: Any, *messages: dict[str, Any]) -> tuple[int | None, bytes]:
     """Status and body of an answer; after the messages nothing comes any more."""
     waiting, sent = list(messages), list[dict[str, Any]]()
@@ -63,7 +68,7 @@ async def until(holds: Callable[[], bool]) -> None:
 def test_parts_become_one_body():
     async def main() -> None:
         app = App()
-        assert await ask(BodyLimit(app, limit=8, seconds=10), part(b"1234", True), part(b"5678")) == (200, b"8")
+        assert await ask(limited(app, seconds=10), part(b"1234", True), part(b"5678")) == (200, b"8")
         assert app.begun == [b"12345678"]
 
     asyncio.run(main())
@@ -72,7 +77,7 @@ def test_parts_become_one_body():
 def test_a_body_that_does_not_end_has_its_time():
     async def main() -> None:
         app = App()
-        status, body = await ask(BodyLimit(app, limit=8, seconds=0.05), part(b"1234", True))
+        status, body = await ask(limited(app, seconds=0.05), part(b"1234", True))
         assert status == 408
         assert json.loads(body) == {"detail": "expected a request within 0.05 s, got 4 bytes and no end"}
         assert app.begun == []
@@ -84,7 +89,7 @@ def test_all_bodies_together_have_a_limit(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(limits, "_TOGETHER", 3)
 
     async def main() -> None:
-        limit = BodyLimit(App(), limit=8, seconds=0.3)
+        limit = limited(App(), seconds=0.3)
         stalled = [asyncio.ensure_future(ask(limit, part(b"1234567", True))) for _ in range(3)]
         await asyncio.sleep(0.02)
         status, body = await ask(limit, part(b"1234"))
@@ -100,7 +105,7 @@ def test_all_bodies_together_have_a_limit(monkeypatch: pytest.MonkeyPatch):
 def test_clients_that_go_away():
     async def main() -> None:
         app = App()
-        limit = BodyLimit(app, limit=8, seconds=10)
+        limit = limited(app, seconds=10)
         assert await ask(limit, part(b"12", True), GONE) == (None, b"")
         assert app.begun == []
         app.may_go.clear()
@@ -115,12 +120,48 @@ def test_the_end_of_the_service_is_no_client_that_goes_away():
     async def main() -> None:
         app = App()
         app.may_go.clear()
-        asked = asyncio.ensure_future(ask(BodyLimit(app, limit=8, seconds=10), part(b"12")))
+        asked = asyncio.ensure_future(ask(limited(app, seconds=10), part(b"12")))
         await until(lambda: bool(app.begun))
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
         assert app.cancelled == 1
+
+    asyncio.run(main())
+
+
+def test_a_body_that_has_not_come_when_the_service_ends():
+    async def main() -> None:
+        app, ending = App(), Ending()
+        limit = limited(app, seconds=60, ending=ending)
+        app.may_go.clear()
+        accepted, stalled = (
+            asyncio.ensure_future(ask(limit, *parts)) for parts in ([part(b"12")], [part(b"1234", True)])
+        )
+        await until(lambda: bool(app.begun))
+        ending.begin()
+        async with asyncio.timeout(10):
+            status, body = await stalled
+            assert await ask(limit, part(b"1", True)) == (503, body)
+        assert status == 503
+        assert json.loads(body) == {"detail": "the service ends; try again in 1 s"}
+        app.may_go.set()
+        assert await accepted == (200, b"2")
+
+    asyncio.run(main())
+
+
+def test_the_time_of_a_body_began_with_its_head():
+    async def main() -> None:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "headers": [], "state": {"deadline": time.monotonic() + 0.05}}
+        async with asyncio.timeout(5):
+            await limited(App(), seconds=60)(scope, asyncio.Event().wait, send)
+        assert sent[0]["status"] == 408
 
     asyncio.run(main())
 
@@ -131,6 +172,6 @@ def test_errors_of_the_app_are_its_own():
 
     async def main() -> None:
         with pytest.raises(TimeoutError, match="of the app"):
-            await ask(BodyLimit(fails, limit=8, seconds=10), part(b"12"))
+            await ask(limited(fails, seconds=10), part(b"12"))
 
     asyncio.run(main())

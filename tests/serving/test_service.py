@@ -1,15 +1,12 @@
 """The service over HTTP: what it answers, what it refuses, and how it ends."""
 
-import json
-import signal
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from tests.cli.helpers import rela as rela_program
 from tests.serving.served import Running, post, served
 
 import rela
@@ -84,6 +81,50 @@ def test_what_there_is(running: Running):
     assert 'rela_request_seconds_bucket{route="/translate",le="+Inf"}' in text
 
 
+def test_the_description_has_the_limits(running: Running):
+    limits = httpx.get(f"{running.address}/models").json()["limits"]
+    assert limits == {
+        "sentences": 64,
+        "characters": 4000,
+        "body": 1 << 20,
+        "work": 1 << 15,
+        "looks": 1 << 21,
+        "timeout": 30.0,
+        "beam": 12,
+    }
+    assert {name for name, limit in limits.items() if isinstance(limit, float)} == {"timeout"}
+    schema = httpx.get(f"{running.address}/openapi.json").json()
+    fields = schema["components"]["schemas"]["TranslateRequest"]["properties"]
+    assert fields["beam"]["maximum"] == fields["nbest"]["maximum"] == 12
+    assert "415" in schema["paths"]["/translate"]["post"]["responses"]
+    page = httpx.get(f"{running.address}/docs").text
+    assert "<td>At least 1, at most 12. 1 is greedy search.</td>" in page
+    assert "<td>At least 1 character.</td>" in page
+    assert "<td>At most 64 items. The weights of these heads.</td>" in page
+
+
+def test_metrics_are_of_the_type_that_is_described(running: Running):
+    [described] = httpx.get(f"{running.address}/openapi.json").json()["paths"]["/metrics"]["get"]["responses"]["200"][
+        "content"
+    ]
+    assert httpx.get(f"{running.address}/metrics").headers["content-type"] == described
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json", "/healthz", "/models", "/metrics"])
+def test_heads_of_answers(running: Running, path: str):
+    found = httpx.head(f"{running.address}{path}")
+    assert found.status_code == 200
+    assert found.content == b""
+    assert int(found.headers["content-length"]) > 0
+
+
+def test_a_slash_too_many_stays_with_this_service(running: Running):
+    found = httpx.get(f"{running.address}/docs/")
+    assert found.headers["location"] == "../docs"
+    assert found.next_request is not None
+    assert str(found.next_request.url) == f"{running.address}/docs"
+
+
 class TestRefused:
     @pytest.mark.parametrize(
         ("path", "data", "status", "message"),
@@ -94,16 +135,60 @@ class TestRefused:
             ("/translate", {"text": "a", "beam": 13}, 422, "beam: expected at most 12, got 13"),
             ("/translate", {"text": "a", "beam": 2, "nbest": 3}, 422, "nbest: expected at most beam = 2"),
             ("/translate", {"text": "a", "attention": [{"layer": 9, "head": 0}]}, 422, "expected layers 1 to 1"),
-            ("/translate", {"text": "a", "beams": 3}, 422, "Extra inputs are not permitted"),
-            ("/translate", {"text": 3}, 422, "valid string"),
-            ("/score", {"pairs": []}, 422, "at least 1 item"),
+            ("/translate", {"text": "a", "nbest": int("9" * 4000)}, 422, f"expected at most 99,999, got {'9' * 60}…"),
+            ("/translate", {"text": "a", "beams": 3}, 422, "beams: expected no field of this name, got one"),
+            ("/translate", {"text": 3}, 422, "text: expected text, got 3"),
+            ("/translate", {"text": ["a", None]}, 422, "text.1: expected text, got null"),
+            (
+                "/translate",
+                {"beam": 1.5},
+                422,
+                "text: expected a value, got none; beam: expected a whole number, got 1.5",
+            ),
+            ("/translate", {"text": "a", "length_penalty": 11}, 422, "length_penalty: expected at most 10, got 11"),
+            (
+                "/translate",
+                {"text": "a", "attention": [{"layer": 1}]},
+                422,
+                "attention.0.head: expected a value, got none",
+            ),
+            ("/translate", [], 422, "request: expected an object, got a list of 0"),
+            ("/translate", dict.fromkeys("abcdefghi"), 422, "request: expected some of text, model"),
+            ("/score", {"pairs": []}, 422, "pairs: expected a list of at least 1, got a list of 0"),
+            ("/score", {"pairs": [{"source": "", "target": "b"}]}, 422, 'pairs.0.source: expected text, got ""'),
             ("/score", {"pairs": [{"source": " ", "target": "b"}]}, 422, "expected text, got nothing but blanks"),
         ],
     )
     def test_with_a_reason(self, running: Running, path: str, data: Any, status: int, message: str):
         found = running.post(path, data)
         assert found.status_code == status
-        assert message in found.text
+        assert message in found.json()["detail"]
+
+    @pytest.mark.parametrize(
+        ("body", "detail"),
+        [
+            (b'{"text": NaN}', "text: expected text, got NaN"),
+            (b'{"text": "a", "length_penalty": NaN}', "length_penalty: expected a number, got NaN"),
+            (b"{text", "request: expected JSON, got something else at character 2: Expecting property name"),
+            (b"", "request: expected a value, got none"),
+        ],
+    )
+    def test_what_is_no_json(self, running: Running, body: bytes, detail: str):
+        found = running.send("/translate", body)
+        assert found.status_code == 422
+        assert found.json()["detail"].startswith(detail)
+
+    def test_what_does_not_say_that_it_is_json(self, running: Running):
+        found = httpx.post(f"{running.address}/translate", data={"text": "a"})
+        assert found.status_code == 415
+        assert found.json() == {
+            "detail": "expected Content-Type: application/json, got application/x-www-form-urlencoded"
+        }
+
+    def test_names_of_others(self, running: Running):
+        found = httpx.get(f"{running.address}/models", headers={"host": "elsewhere.example"})
+        assert found.status_code == 421
+        assert "Host: expected one of localhost, 127.0.0.1, ::1, got elsewhere.example" in found.json()["detail"]
 
     def test_half_a_character(self, running: Running):
         found = httpx.post(
@@ -156,22 +241,16 @@ def test_token_and_origins(models: dict[str, Path]):
     with served(*arguments, RELA_TOKEN=TOKEN) as (address, _):
         assert post(address, "/translate", {"text": "a"}).status_code == 401
         assert post(address, "/translate", {"text": "a"}, headers={"authorization": "Bearer no"}).status_code == 401
+        assert post(address, "/translate", {"nonsense": "a"}).status_code == 401  # asked for before the body is read
         headers = {"authorization": f"Bearer {TOKEN}", "origin": "https://here.example"}
         found = post(address, "/translate", {"text": "a"}, headers=headers)
         assert found.status_code == 200
         assert found.headers["access-control-allow-origin"] == "https://here.example"
-        assert httpx.get(f"{address}/healthz").status_code == 200
-
-
-def test_what_was_accepted_is_finished(models: dict[str, Path]):
-    with served(models["rela-g"]) as (address, process), ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(post, address, "/translate", {"text": ["one two three four!"] * 64}) for _ in range(6)]
-        wait(asked, return_when=FIRST_COMPLETED)
-        process.send_signal(signal.SIGTERM)
-        codes = [one.result().status_code for one in asked if one.exception() is None]
-        assert codes.count(200) >= 1
-        assert set(codes) <= {200, 503}
-        assert process.wait(60) == 0
+        closed = {
+            path: httpx.get(f"{address}{path}").status_code for path in ("/models", "/metrics", "/healthz", "/docs")
+        }
+        assert closed == {"/models": 401, "/metrics": 401, "/healthz": 200, "/docs": 200}
+        assert httpx.get(f"{address}/metrics", headers=headers).status_code == 200
 
 
 def test_full_queues_are_said(models: dict[str, Path]):
@@ -183,41 +262,3 @@ def test_full_queues_are_said(models: dict[str, Path]):
     refused = next(one for one in found if one.status_code == 503)
     assert int(refused.headers["retry-after"]) >= 1
     assert "too many requests wait" in refused.json()["detail"]
-
-
-@pytest.mark.slow
-def test_several_workers(models: dict[str, Path]):
-    with served(models["rela-g"], "--workers", "2") as (address, process):
-        found = [post(address, "/translate", {"text": "four!"}).json() for _ in range(8)]
-        assert all(one == found[0] for one in found)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-
-
-class TestCommand:
-    def test_a_model_that_is_none(self):
-        done = rela_program("serve", "nowhere")
-        assert done.returncode == 1
-        assert "nowhere: expected a model directory" in done.stderr
-
-    def test_two_of_one_name(self, models: dict[str, Path]):
-        done = rela_program("serve", str(models["rela-g"]), f"rela-g={models['softmax']}")
-        assert done.returncode == 2
-        assert "expected models with different names" in done.stderr
-
-    def test_a_port_that_is_taken(self, running: Running):
-        port = running.address.rpartition(":")[2]
-        done = rela_program("serve", str(running.models["rela-g"]), "--port", port)
-        assert done.returncode != 0
-        assert "Traceback" not in done.stderr
-        assert "address already in use" in (done.stderr + done.stdout).lower()
-
-
-def test_settings_go_through_the_environment():
-    from rela.serving.settings import Settings
-
-    settings = Settings(models={"a": "/b"}, origins=("x",), token="ü", threads=3)
-    assert Settings.from_json(settings.to_json()) == settings
-    assert json.loads(settings.to_json())["queue"] == 512
-    with pytest.raises(ValueError, match="queue: expected at least 1, got 0"):
-        Settings(models={"a": "/b"}, queue=0)

@@ -37,7 +37,7 @@ def _nobody(_: int) -> None:
 class Aligner:
     """Aligns pairs of sentences by forced decoding.
 
-    Of a side of more than ``max_pieces`` pieces, the words behind them have no links.
+    Of a side of more than ``max_pieces`` pieces, or than the model can read, the words behind them have no links.
     """
 
     folder: Path
@@ -62,7 +62,7 @@ class Aligner:
             languages=languages,
             choice=load_choice(path, model),
             wording=wording or Wording(),
-            max_pieces=max_pieces,
+            max_pieces=max_pieces if model.max_pieces is None else min(max_pieces, model.max_pieces),
         )
 
     def links(self, pairs: Iterable[NumberedPair], tell_cut: Tell = _nobody) -> Iterator[Alignment]:

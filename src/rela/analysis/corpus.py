@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -55,6 +55,7 @@ class Corpus:
     Attributes:
         tags: a file of tags, or a tagger.
         max_pieces: longer sentences are left out, and counted: weights grow with the square of the length.
+        max_pieces_by: what decides how many those are, in the words of a note.
     """
 
     source: Path
@@ -63,6 +64,7 @@ class Corpus:
     tags: Path | Tagger | None = None
     wording: Wording = field(default_factory=Wording)
     max_pieces: int = 1024
+    max_pieces_by: str = "see --max-pieces"
 
     @property
     def name(self) -> str:
@@ -110,6 +112,12 @@ class Corpus:
                 f"{self.source} and {self.target}: expected as many lines in both, since line n of one must belong to "
                 f"line n of the other, got {source:,} and {target:,}"
             )
+
+    def within(self, max_pieces: int | None, model: object) -> Corpus:
+        """The same with what a model can read."""
+        if max_pieces is None or max_pieces >= self.max_pieces:
+            return self
+        return replace(self, max_pieces=max_pieces, max_pieces_by=f"{model} has no positions for more")
 
     def read(self, tokenizers: PairEncoding) -> Reading:
         """All pairs without a problem, in order, in a model's pieces."""
@@ -163,7 +171,8 @@ class Reading:
         if not self.num_long:
             return []
         most = self.corpus.max_pieces
-        return [f"{TOO_LONG}: {self.num_long:,} (pairs with more than {most:,} pieces on a side; see --max-pieces)"]
+        why = self.corpus.max_pieces_by
+        return [f"{TOO_LONG}: {self.num_long:,} (pairs with more than {most:,} pieces on a side; {why})"]
 
     def _read(self, tokenizers: PairEncoding) -> Iterator[Item]:
         for item in self._tagged(self._with_gold(self._encoded(tokenizers))):

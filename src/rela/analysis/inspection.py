@@ -190,6 +190,8 @@ def inspect(
     numbered = ((number, *pair) for number, pair in enumerate(zip(*texts, strict=True), start=1))
     found: list[Inspection] = []
     for window in windows(encode_pairs(tokenizers, numbered, wording)):
+        for pair in window:
+            _check_length(transformer, pair)
         placed: dict[int, Inspection] = {}
         for places in by_length(window):
             pairs = [window[place] for place in places]
@@ -260,6 +262,15 @@ def _collector(found: list[Tensor], layers: int) -> Any:
             found.append(observation.weights)
 
     return look
+
+
+def _check_length(model: Seq2Seq, pair: EncodedPair) -> None:
+    for name, side in (("sources", pair.source), ("targets", pair.target)):
+        if model.max_pieces is not None and len(side.ids) > model.max_pieces:
+            raise ValueError(
+                f"{name}: expected at most {model.max_pieces:,} pieces, which is what the model has positions for, got "
+                f"{len(side.ids):,} as number {pair.line}; shorten it, or leave the pair out"
+            )
 
 
 def _resolved(model: Any) -> tuple[Seq2Seq, PairEncoding]:

@@ -36,6 +36,8 @@ class NamedModel:
     seed: int | None
     attention: str
     languages: Languages
+    max_pieces: int | None = None
+    """As of :class:`rela.model.seq2seq.Seq2Seq`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,7 @@ class _Found:
     seed: int | None
     sort: str
     """The same for models of the same configuration and tokenizers."""
+    max_pieces: int | None
 
     @property
     def attention(self) -> str:
@@ -74,6 +77,7 @@ def name_models(paths: Sequence[Path]) -> list[NamedModel]:
             seed=model.seed,
             attention=model.attention,
             languages=model.languages,
+            max_pieces=model.max_pieces,
         )
         for model, group in zip(found, groups, strict=True)
     ]
@@ -81,8 +85,8 @@ def name_models(paths: Sequence[Path]) -> list[NamedModel]:
 
 def _find(path: Path) -> _Found:
     folder = find_model_folder(path)
-    config, languages, seed, sort = describe_model(folder)
-    return _Found(path=path, folder=folder, config=config, languages=languages, seed=seed, sort=sort)
+    config, languages, seed, sort, most = describe_model(folder)
+    return _Found(path=path, folder=folder, config=config, languages=languages, seed=seed, sort=sort, max_pieces=most)
 
 
 def _check_directions(found: Sequence[_Found]) -> None:

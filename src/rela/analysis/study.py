@@ -73,6 +73,9 @@ def run_study(
     backward = None if opposite is None else _load(find_model_folder(opposite), options)
     if backward is not None:
         check_opposite(models[0].languages, backward.languages, corpus)
+        corpus = corpus.within(backward.model.max_pieces, opposite)
+    for model in models:
+        corpus = corpus.within(model.max_pieces, model.folder)
     is_new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
     lock = FolderLock(out, f"{out}: another analysis is writing here; wait for it to end, or name another folder")

@@ -109,7 +109,7 @@ def run_job(job: Job, console: Console) -> None:
         if gold is not None:
             gold.check_end(num_lines)
         out.finish()
-    _say(job, report, out.odd.truncated)
+    _say(job, forward, report, out.odd.truncated)
     result |= {"lines": num_lines} if job.matrix else {"lines": num_lines, "links": num_links}
     if gold is not None:
         result["evaluation"] = _evaluation(job, counts, gold, forward, backward)
@@ -144,7 +144,8 @@ def _load(job: Job) -> tuple[Aligner, Aligner | None]:
             f"--opposite: expected a model from {target} to {source}, got one from {backward.languages.source} to "
             f"{backward.languages.target}"
         )
-    return forward, backward
+    most = min(forward.max_pieces, backward.max_pieces)  # what one cannot read has no links of the other either
+    return replace(forward, max_pieces=most), replace(backward, max_pieces=most)
 
 
 def _check_choice(job: Job, aligner: Aligner) -> None:
@@ -259,13 +260,14 @@ def _matrix_line(line: int, source: list[str], target: list[str], weights: Any) 
     return json.dumps(data, ensure_ascii=False) + "\n"
 
 
-def _say(job: Job, report: ReadReport, cut: list[int]) -> None:
+def _say(job: Job, forward: Aligner, report: ReadReport, cut: list[int]) -> None:
     for line in report.lines()[1:]:
         warn(line)
     if cut:
+        why = "see --max-pieces" if forward.max_pieces == job.max_pieces else "the model has no positions for more"
         warn(
-            f"of sides with more than {job.max_pieces:,} pieces, the words behind them have no links: "
-            f"{line_numbers(cut)}; see --max-pieces"
+            f"of sides with more than {forward.max_pieces:,} pieces, the words behind them have no links: "
+            f"{line_numbers(cut)}; {why}"
         )
 
 

@@ -26,6 +26,7 @@ MODEL_FOLDER: Final = "model"  # in a run's folder: the finished model
 CHECKPOINTS_FOLDER: Final = "checkpoints"  # beside it
 FORMAT: Final = "rela-model-1"
 MODEL_TYPE: Final = "rela"  # by which Hugging Face's transformers knows it
+CONVERTED_KEY: Final = "rela_attention"  # in the config of one of transformers' models: what was converted to what
 CONFIG_FILE: Final = "config.json"
 WEIGHTS_FILE: Final = "model.safetensors"
 ALIGNMENT_FILE: Final = "alignment.json"  # which weights link words, if that was found out
@@ -223,6 +224,12 @@ def _raw_description(path: Path) -> dict[str, Any]:
         description = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file}: expected JSON, got {error}") from None
+    if isinstance(description, dict) and CONVERTED_KEY in description:
+        raise ValueError(
+            f"{file}: expected a model of rela, got one of transformers that was converted; it translates by "
+            "transformers' generate (import rela.integrations.huggingface first), and `rela align`, `rela analyze` and "
+            "rela.inspect look into it"
+        )
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         found = description.get("format") if isinstance(description, dict) else type(description).__name__
         raise ValueError(f"{file}: expected format {FORMAT!r}, got {found!r}; is this another program's model?")

@@ -33,13 +33,14 @@ class OpenedModel(NamedTuple):
 class Description(NamedTuple):
     """What a folder says about its model: without weights.
 
-    ``sort`` is the same for models of the same configuration and tokenizers.
+    ``sort`` is the same for models of the same configuration and tokenizers; ``max_pieces`` is as of `Seq2Seq`.
     """
 
     config: ModelConfig
     languages: Languages
     seed: int | None
     sort: str
+    max_pieces: int | None = None
 
 
 class Opener(Protocol):

@@ -19,6 +19,8 @@ class Seq2Seq(nn.Module):
     """
 
     config: ModelConfig
+    max_pieces: int | None = None
+    """The most pieces of a side that it has positions for, beside BOS or EOS; None: any number."""
 
     @property
     def projection(self) -> Tensor:

@@ -207,13 +207,14 @@ class Transformer(Seq2Seq):
 
 @contextlib.contextmanager
 def evaluating(model: nn.Module) -> Generator[None]:
-    """Without dropout inside; afterwards the model is in the mode in which it was."""
-    was_training = model.training
+    """Without dropout inside; afterwards each module is in the mode in which it was."""
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         yield
     finally:
-        model.train(was_training)
+        for module, was_training in modes:
+            module.training = was_training
 
 
 def sinusoids(length: int, dim: int) -> Tensor:

@@ -4,52 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
-import os
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import HTMLResponse, PlainTextResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.security import HTTPBearer
 
 from rela._version import __version__
 from rela.serving.batching import Batcher, QueueFullError, TooLateError
-from rela.serving.limits import BodyLimit
+from rela.serving.door import Door
+from rela.serving.limits import BodyLimit, Ending
 from rela.serving.looking import most_weights
 from rela.serving.measured import Measured
 from rela.serving.metrics import CONTENT_TYPE, Metrics
 from rela.serving.models import ScoreItem, ScoreKey, ServedModel, ServedModels, TranslateItem, TranslateKey
 from rela.serving.page import PAGE, SECURITY_HEADERS
-from rela.serving.problems import RESPONSES, add_problems
+from rela.serving.problems import AT_THE_DOOR, RESPONSES, add_problems
 from rela.serving.reference import reference_page
 from rela.serving.schemas import (
+    Limits,
     ModelsResponse,
     ScoreRequest,
     ScoreResponse,
     TranslateRequest,
     TranslateResponse,
 )
-from rela.serving.settings import VARIABLE, Settings
+from rela.serving.settings import Settings
+
+_OPEN_TO_ALL: Final = ("/", "/docs", "/docs/", "/openapi.json", "/healthz")
+_TAKES_JSON: Final = ("/translate", "/score")
+_METRICS: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {CONTENT_TYPE: {"schema": {"type": "string"}}}}}
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The service, ready to be run. Models are loaded when it starts."""
-    metrics = _described(Metrics())
-    state: dict[str, Any] = {}
+def create_app(settings: Settings, models: ServedModels, metrics: Metrics, ending: Ending) -> FastAPI:
+    """The service, ready to be run."""
+    batcher = Batcher(models.compute, queue_items=settings.queue, batch_items=settings.batch, batch_work=settings.work)
+    _describe(metrics, batcher)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        models = ServedModels(settings)
-        batcher = Batcher(
-            models.compute, queue_items=settings.queue, batch_items=settings.batch, batch_work=settings.work
-        )
-        state["models"], state["batcher"] = models, batcher
-        metrics.gauge("rela_queue_items", lambda: batcher.num_waiting)
-        metrics.counter("rela_batches", lambda: batcher.num_batches)
-        metrics.counter("rela_batched_items", lambda: batcher.num_items)
         batcher.start()
         try:
             yield
@@ -59,16 +55,17 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="rela",
         version=__version__,
-        description="Translation with sparse attention: translations, word links, weights of heads, scores of pairs.",
+        description="Translation with sparse attention: translations, word links, weights of heads, scores of pairs. "
+        "Other addresses than these get 404, other methods 405.",
         lifespan=lifespan,
+        redirect_slashes=False,  # it would send clients to whatever name they called the service by
         docs_url=None,  # FastAPI's pages load their scripts from elsewhere
         redoc_url=None,
     )
-    allowed = [] if settings.token is None else [Depends(_guard(settings.token))]
+    closed = [] if settings.token is None else [Depends(_BEARER)]
     add_problems(app)
 
     def model_named(name: str | None) -> ServedModel:
-        models: ServedModels = state["models"]
         if name is None:
             return models.first
         if name not in models.by_name:
@@ -76,7 +73,6 @@ def create_app(settings: Settings) -> FastAPI:
         return models.by_name[name]
 
     async def computed(key: Any, items: list[Any], work: int, deadline: float) -> list[Any]:
-        batcher: Batcher = state["batcher"]
         try:
             return await batcher.submit(key, items, work=work, timeout=deadline - time.monotonic())
         except QueueFullError as error:
@@ -84,7 +80,7 @@ def create_app(settings: Settings) -> FastAPI:
         except TooLateError:
             raise HTTPException(504, f"not done within {settings.timeout:g} s; ask for less, or later") from None
 
-    @app.post("/translate", dependencies=allowed, responses=RESPONSES)
+    @app.post("/translate", dependencies=closed, responses=RESPONSES)
     async def translate(request: TranslateRequest, deadline: _Deadline) -> TranslateResponse:
         """Translate one text or many. Texts of several clients are translated together."""
         texts = [request.text] if isinstance(request.text, str) else request.text
@@ -121,7 +117,7 @@ def create_app(settings: Settings) -> FastAPI:
         metrics.count("rela_sentences_total", len(texts), model=model.name, what="translated")
         return TranslateResponse(model=model.name, translations=found)
 
-    @app.post("/score", dependencies=allowed, responses=RESPONSES)
+    @app.post("/score", dependencies=closed, responses=RESPONSES)
     async def score(request: ScoreRequest, deadline: _Deadline) -> ScoreResponse:
         """How good are sentence pairs? Suspicious words of the targets are marked."""
         for side in ("source", "target"):
@@ -145,20 +141,18 @@ def create_app(settings: Settings) -> FastAPI:
         metrics.count("rela_sentences_total", len(pairs), model=model.name, what="scored")
         return ScoreResponse(model=model.name, scores=found)
 
-    @app.get("/models", dependencies=allowed, responses={401: RESPONSES[401]})
-    async def models() -> ModelsResponse:
+    @app.get("/models", dependencies=closed, responses=AT_THE_DOOR)
+    async def what_there_is() -> ModelsResponse:
         """The models that there are, and what a request may have."""
-        served: ServedModels = state["models"]
-        names = ("sentences", "characters", "body", "work", "looks", "timeout", "beam")
-        limits = {name: float(getattr(settings, name)) for name in names}
-        return ModelsResponse(models=[model.info() for model in served.by_name.values()], limits=limits)
+        limits = Limits(**{name: getattr(settings, name) for name in Limits.model_fields})
+        return ModelsResponse(models=[model.info() for model in models.by_name.values()], limits=limits)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
         """Whether the service answers."""
         return {"status": "ok"}
 
-    @app.get("/metrics", response_class=PlainTextResponse)
+    @app.get("/metrics", dependencies=closed, responses=AT_THE_DOOR | _METRICS, response_class=Response)
     async def read_metrics() -> Response:
         """For Prometheus. Of several workers, each has numbers of its own."""
         return Response(metrics.text(), media_type=CONTENT_TYPE)
@@ -171,43 +165,36 @@ def create_app(settings: Settings) -> FastAPI:
     async def reference() -> Response:
         return HTMLResponse(reference_page(app.openapi()), headers=SECURITY_HEADERS)
 
-    _add_middleware(app, settings, metrics)
-    del translate, score, models, healthz, read_metrics, page, reference  # routes know them
+    @app.get("/docs/", include_in_schema=False)
+    async def reference_below() -> Response:
+        return RedirectResponse("../docs")
+
+    _describe_limits(app, settings)
+    _add_middleware(app, settings, metrics, ending)
+    del translate, score, what_there_is, healthz, read_metrics, page, reference, reference_below  # routes know them
     return app
 
 
-def from_environment() -> FastAPI:
-    """For worker processes, which uvicorn starts by the name of this function."""
-    return create_app(Settings.from_json(os.environ[VARIABLE]))
+def _describe_limits(app: FastAPI, settings: Settings) -> None:
+    """Those that the form of a request does not know."""
+    fields = app.openapi()["components"]["schemas"]["TranslateRequest"]["properties"]
+    fields["beam"]["maximum"] = fields["nbest"]["maximum"] = settings.beam
 
 
-def _described(metrics: Metrics) -> Metrics:
+def _describe(metrics: Metrics, batcher: Batcher) -> None:
     metrics.describe("rela_requests_total", "Requests by route, method and status.")
     metrics.describe("rela_request_seconds", "Time from a request to its answer.")
     metrics.describe("rela_sentences_total", "Sentences that were translated, and pairs that were scored.")
     metrics.describe("rela_queue_items", "Sentences that wait.")
     metrics.describe("rela_batches", "Batches that were computed.")
     metrics.describe("rela_batched_items", "Sentences in them.")
-    return metrics
+    metrics.gauge("rela_queue_items", lambda: batcher.num_waiting)
+    metrics.counter("rela_batches", lambda: batcher.num_batches)
+    metrics.counter("rela_batched_items", lambda: batcher.num_items)
 
 
+# For the description alone: the token is asked for at the door.
 _BEARER: Final = HTTPBearer(auto_error=False, description="The token that the service was started with.")
-
-
-def _guard(token: str) -> Callable[..., Awaitable[None]]:
-    """Of letters beyond ASCII browsers send the bytes of Latin-1, by which headers are read here, others of UTF-8."""
-    expected = [token.encode()]
-    with contextlib.suppress(UnicodeEncodeError):
-        expected.append(token.encode("latin-1"))
-
-    async def check(given: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]) -> None:
-        sent = b"" if given is None else given.credentials.encode("latin-1")
-        if not any(hmac.compare_digest(sent, one) for one in expected):
-            raise HTTPException(
-                401, "expected the service's token as `Authorization: Bearer TOKEN`", {"WWW-Authenticate": "Bearer"}
-            )
-
-    return check
 
 
 async def _deadline(request: Request) -> float:
@@ -231,9 +218,12 @@ def _check_texts(settings: Settings, name: str, texts: list[str], *, empty: bool
             raise HTTPException(422, f"{name} {place}: expected text, got nothing but blanks")
 
 
-def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
+def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, ending: Ending) -> None:
     """What is added last comes first: all requests are counted, and all answers say whose pages may read them."""
-    app.add_middleware(BodyLimit, limit=settings.body, seconds=settings.timeout)
+    app.add_middleware(BodyLimit, limit=settings.body, seconds=settings.timeout, ending=ending)
+    app.add_middleware(
+        Door, hosts=settings.hosts, token=settings.token, open_to_all=_OPEN_TO_ALL, takes_json=_TAKES_JSON
+    )
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,

@@ -3,37 +3,65 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator
 from typing import Any, Final
+
+from rela.serving.problems import RefusedError
 
 _METHODS_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _TOGETHER: Final = 128
 """So many bodies of the greatest size may be in memory at once."""
 
 
+class Ending:
+    """The end of the service: from then on, nobody waits for what has not come."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self._waiting: set[asyncio.Timeout] = set()
+
+    def begin(self) -> None:
+        """End what waits."""
+        self.begun = True
+        for waiting in self._waiting:
+            if not waiting.expired():
+                waiting.reschedule(asyncio.get_running_loop().time())
+
+    @contextlib.asynccontextmanager
+    async def timeout(self, seconds: float) -> AsyncGenerator[None]:
+        """Wait for so long, or until the service ends: a TimeoutError."""
+        async with asyncio.timeout(0 if self.begun else seconds) as waiting:
+            self._waiting.add(waiting)
+            try:
+                yield
+            finally:
+                self._waiting.discard(waiting)
+
+
 class BodyLimit:
     """Middleware: reads a body as far as it may go, and for as long as it may take.
 
     Of all bodies together it holds ``128 * limit`` bytes and no more, until they are answered. ``state.deadline`` of a
-    request is when ``seconds`` are over. If the client goes away before its answer is there, the work is cancelled.
+    request is when its ``seconds`` are over; connections set it at its first byte. If the client goes away before its
+    answer is there, the work is cancelled. When the service ends, no body is waited for.
     """
 
-    def __init__(self, app: Any, *, limit: int, seconds: float) -> None:
-        self._app, self._limit, self._seconds = app, limit, seconds
+    def __init__(self, app: Any, *, limit: int, seconds: float, ending: Ending) -> None:
+        self._app, self._limit, self._seconds, self._ending = app, limit, seconds, ending
         self._held = 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["method"] not in _METHODS_WITH_BODY:
             await self._app(scope, receive, send)
             return
-        scope.setdefault("state", {})["deadline"] = time.monotonic() + self._seconds
+        scope.setdefault("state", {}).setdefault("deadline", time.monotonic() + self._seconds)
         parts: list[bytes] = []
         try:
             if await self._read(scope, receive, parts):
                 await _while_awaited(self._app, scope, b"".join(parts), receive, send)
-        except _RefusedError as refused:
+        except RefusedError as refused:
             await refused.send(send)
         finally:
             self._held -= sum(map(len, parts))
@@ -45,7 +73,7 @@ class BodyLimit:
             raise self._too_large()
         size, more = 0, True
         try:
-            async with asyncio.timeout(self._seconds):
+            async with self._ending.timeout(scope["state"]["deadline"] - time.monotonic()):
                 while more:
                     message = await receive()
                     if message["type"] != "http.request":
@@ -57,35 +85,18 @@ class BodyLimit:
                     if size > self._limit:
                         raise self._too_large()
                     if self._held > _TOGETHER * self._limit:
-                        raise _RefusedError(503, "too many requests are read; try again in 1 s", {"retry-after": "1"})
+                        raise RefusedError(
+                            503, "too many requests are read; try again in 1 s", retry_after=1, close=True
+                        )
         except TimeoutError:
-            raise _RefusedError(
-                408, f"expected a request within {self._seconds:g} s, got {size:,} bytes and no end"
-            ) from None
+            if self._ending.begun:
+                raise RefusedError(503, "the service ends; try again in 1 s", retry_after=1, close=True) from None
+            detail = f"expected a request within {self._seconds:g} s, got {size:,} bytes and no end"
+            raise RefusedError(408, detail, close=True) from None
         return True
 
-    def _too_large(self) -> _RefusedError:
-        return _RefusedError(413, f"expected a request of at most {self._limit:,} bytes, got more")
-
-
-class _RefusedError(Exception):
-    """A body that is not read to its end, and why."""
-
-    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(detail)
-        self._status, self._headers = status, headers or {}
-
-    async def send(self, send: Any) -> None:
-        detail = json.dumps({"detail": str(self)}).encode()
-        headers = {
-            "content-type": "application/json",
-            "content-length": str(len(detail)),
-            "connection": "close",
-            **self._headers,
-        }
-        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": self._status, "headers": pairs})
-        await send({"type": "http.response.body", "body": detail})
+    def _too_large(self) -> RefusedError:
+        return RefusedError(413, f"expected a request of at most {self._limit:,} bytes, got more", close=True)
 
 
 async def _while_awaited(app: Any, scope: Any, body: bytes, receive: Any, send: Any) -> None:

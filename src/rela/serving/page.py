@@ -13,7 +13,9 @@ def read_asset(name: str, room: str = "serving") -> str:
 
 # Colours and letters are those of the microscope.
 STYLE: Final = read_asset("page.css", "report") + read_asset("page.css")
-PAGE: Final = read_asset("page.html").replace("/*STYLE*/", STYLE).replace("/*SCRIPT*/", read_asset("page.js"))
+_SCRIPTS: Final = ("elements", "token", "asking", "translations", "microscope", "scores", "page")  # the last one begins
+SCRIPT: Final = "\n".join(read_asset(f"{name}.js") for name in _SCRIPTS)
+PAGE: Final = read_asset("page.html").replace("/*STYLE*/", STYLE).replace("/*SCRIPT*/", SCRIPT)
 
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
@@ -10,10 +11,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from rela.serving.schemas import FieldProblem, Problem, Unfit
+from rela.serving.schemas import BRANCHES, FieldProblem, Problem, Unfit
 
 _MOST_ERRORS: Final = 10
-_LONGEST_NAME: Final = 60  # characters of a field's name, which is the client's
+_LONGEST: Final = 60  # characters of what is the client's: a field's name, a number, a text
 
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     400: {"model": Problem, "description": "The request is no text, or cannot be read."},
@@ -21,11 +22,60 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     404: {"model": Problem, "description": "There is no such model."},
     408: {"model": Problem, "description": "The request did not come to its end in time."},
     413: {"model": Problem, "description": "The request is too large, or asks for too much."},
+    415: {"model": Problem, "description": "The request does not say that it is JSON."},
+    421: {"model": Problem, "description": "The service is not called by a name of its own."},
     422: {"model": Unfit, "description": "The request does not fit."},
-    503: {"model": Problem, "description": "Too many requests wait; Retry-After says when to try again."},
+    503: {
+        "model": Problem,
+        "description": "Too much waits already, or the service ends; Retry-After says when to ask.",
+    },
     504: {"model": Problem, "description": "Not done in time."},
 }
 """For the description of the service."""
+AT_THE_DOOR: Final[dict[int | str, dict[str, Any]]] = {status: RESPONSES[status] for status in (401, 421)}
+"""The same, of requests without a body."""
+
+_EXPECTED: Final = {
+    "string_type": "text",
+    "string_too_short": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "literal_error": "{expected}",
+    "greater_than_equal": "at least {ge:,g}",
+    "less_than_equal": "at most {le:,g}",
+    "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}",
+}
+"""By pydantic's names of errors, in words of ours."""
+
+
+class RefusedError(Exception):
+    """A request that goes no further, and why. ``close``: its connection does not either, since it is not read."""
+
+    def __init__(self, status: int, detail: str, *, retry_after: int | None = None, close: bool = False) -> None:
+        super().__init__(detail)
+        self._status = status
+        self._headers: dict[str, str] = {}
+        if retry_after is not None:
+            self._headers["retry-after"] = str(retry_after)
+        if status == 401:
+            self._headers["www-authenticate"] = "Bearer"
+        if close:
+            self._headers["connection"] = "close"
+
+    async def send(self, send: Any) -> None:
+        """The answer."""
+        detail = json.dumps({"detail": str(self)}).encode()
+        headers = {"content-type": "application/json", "content-length": str(len(detail)), **self._headers}
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": self._status, "headers": pairs})
+        await send({"type": "http.response.body", "body": detail})
 
 
 def add_problems(app: FastAPI) -> None:
@@ -58,13 +108,41 @@ async def _unfit(_: Request, error: Exception) -> Response:
     return JSONResponse(Unfit(detail="; ".join(lines), errors=problems).model_dump(), 422)
 
 
-def _problem(error: dict[str, Any]) -> FieldProblem:
-    loc: Sequence[str | int] = error["loc"]
-    shown = [part if isinstance(part, int) else _printable(part)[:_LONGEST_NAME] for part in loc]
-    message = error["msg"]
-    if error["type"] == "json_invalid":
-        message = f"{message}: {error['ctx']['error']}"
+def _problem(error: Mapping[str, Any]) -> FieldProblem:
+    loc: Sequence[str | int] = [part for part in error["loc"] if part not in BRANCHES]
+    shown = [part if isinstance(part, int) else shortened(part) for part in loc]
+    given, context = error["input"], error.get("ctx", {})
+    match error["type"]:
+        case "json_invalid":
+            place, shown = int(shown[-1]) + 1, shown[:-1]
+            message = f"expected JSON, got something else at character {place}: {context['error']}"
+        case "missing":
+            message = "expected a value, got none"
+        case "extra_forbidden":
+            message = "expected no field of this name, got one"
+        case "value_error":
+            message = str(context["error"])
+        case name if name in _EXPECTED:
+            message = f"expected {_EXPECTED[name].format(**context)}, got {_in_words(given)}"
+        case _:
+            message = error["msg"]
     return FieldProblem(loc=shown, msg=_printable(message), type=error["type"])
+
+
+def _in_words(given: Any) -> str:
+    """What was sent, or what it is, if it could be large."""
+    match given:
+        case list():
+            return f"a list of {len(given):,}"
+        case dict():
+            return "an object"
+        case _:
+            return shortened(json.dumps(given, ensure_ascii=False))
+
+
+def shortened(text: str) -> str:
+    """What a client sent, as far as it is worth repeating."""
+    return _printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
 
 
 def _printable(text: str) -> str:

@@ -14,12 +14,11 @@ _CODE: Final = re.compile("``(.+?)``")
 _METHODS: Final = ("get", "post")
 _PLACE: Final = "#/components/schemas/"
 _LIMITS: Final = {
-    "minimum": "at least {}",
-    "exclusiveMinimum": "more than {}",
-    "maximum": "at most {}",
-    "minLength": "{} characters or more",
-    "minItems": "{} items or more",
-    "maxItems": "at most {} items",
+    "minimum": ("at least", ""),
+    "maximum": ("at most", ""),
+    "minLength": ("at least", " character"),
+    "minItems": ("at least", " item"),
+    "maxItems": ("at most", " item"),
 }
 
 
@@ -35,7 +34,7 @@ def reference_page(description: Mapping[str, Any]) -> str:
     needs_token = bool(description["components"].get("securitySchemes"))
     parts = {
         "/*STYLE*/": STYLE,
-        "/*SCRIPT*/": read_asset("reference.js"),
+        "/*SCRIPT*/": read_asset("reference.js") + read_asset("token.js"),
         "<!--VERSION-->": escape(description["info"]["version"]),
         "<!--TOKEN-->": _TOKEN if needs_token else "",
         "<!--ROUTES-->": routes,
@@ -100,7 +99,7 @@ def _schema(name: str, schema: Mapping[str, Any]) -> str:
     rows = "".join(
         f"<tr><td><code>{escape(field)}</code></td><td>{_type(found)}</td>"
         f"<td>{'required' if field in required else _default(found)}</td>"
-        f"<td>{escape(', '.join(_said(found)))}</td></tr>"
+        f"<td>{escape(' '.join(_said(found)))}</td></tr>"
         for field, found in schema.get("properties", {}).items()
     )
     own = f"schema-{escape(name)}"
@@ -119,10 +118,14 @@ def _default(schema: Mapping[str, Any]) -> str:
 
 
 def _said(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Limits and meaning."""
-    for key, text in _LIMITS.items():
-        if key in schema:
-            yield text.format(f"{schema[key]:g}")
+    """Limits and meaning, each a sentence."""
+    limits = [
+        f"{words} {schema[key]:,g}{unit}{'s' if unit and schema[key] != 1 else ''}"
+        for key, (words, unit) in _LIMITS.items()
+        if key in schema and "prefixItems" not in schema  # whose type shows how many there are
+    ]
+    if limits:
+        yield f"{', '.join(limits).capitalize()}."
     if "description" in schema:
         yield schema["description"]
 

@@ -2,58 +2,63 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
-import math
 import os
-import signal
-import sys
+import socket
 from collections.abc import Callable
-from types import FrameType
+from typing import Final
 
-from rela.serving.settings import VARIABLE, Settings
+from rela.serving.settings import Settings
 
-_PACKAGES = ("fastapi", "uvicorn")
-_EXTRA = 5  # seconds beyond the time limit of a request, for answers that are on their way
-
-
-def _finished(number: int, frame: FrameType | None) -> None:
-    """uvicorn answers signals itself, and raises them once more when all that was accepted is finished."""
+_PACKAGES: Final = ("fastapi", "uvicorn")
 
 
-def run_service(settings: Settings, *, host: str, port: int, workers: int, listening: Callable[[str], object]) -> None:
-    """Listen, answer, and end when SIGINT or SIGTERM comes: what was accepted is finished first, in its time.
+def run_service(settings: Settings, *, host: str, port: int, workers: int, answering: Callable[[str], object]) -> None:
+    """Load the models, listen, and answer. What was accepted is finished before SIGINT or SIGTERM have their effect.
 
-    ``listening`` is told the address.
+    ``answering`` is told the address when all of the service answers.
     """
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise ModuleNotFoundError(
             f'expected the package {missing[0]} to serve with, got none; pip install "rela-attention[serve]"'
         )
-    import uvicorn
+    from rela.serving.server import serve
+    from rela.serving.workers import run_workers
 
-    os.environ[VARIABLE] = settings.to_json()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _finished)
-    config = uvicorn.Config(
-        "rela.serving.app:from_environment",
-        factory=True,
-        host=host,
-        port=port,
-        workers=workers,
-        log_level="warning" if workers == 1 else "info",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=math.ceil(settings.timeout) + _EXTRA,
-    )
-    socket = config.bind_socket()
-    listening(f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}")
-    server = uvicorn.Server(config)
-    if workers > 1:
-        from uvicorn.supervisors import Multiprocess
+    with _bound(host, port) as listener:
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+        try:
+            if workers > 1:
+                run_workers(settings, listener, workers, lambda: answering(address))
+            else:
+                serve(settings, listener, lambda: answering(address))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise OSError(_why_not(error, host, port)) from None  # see `serve`
 
-        Multiprocess(config, sockets=[socket]).run()
-        return
-    server.run(sockets=[socket])
-    if not server.started:
-        sys.exit(1)  # its log says why
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that has its address and does not listen yet: nobody is kept waiting while models are loaded."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    if os.name == "posix":  # elsewhere it lets two services have one port
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except (OSError, UnicodeError) as error:  # the latter is of names that no host can have
+        listener.close()
+        raise OSError(_why_not(error, host, port)) from None
+    return listener
+
+
+def _why_not(error: OSError | UnicodeError, host: str, port: int) -> str:
+    match error:
+        case OSError(errno=errno.EADDRINUSE):
+            return f"port {port} of {host}: expected a free one, got one in use; choose another by --port, or any by 0"
+        case OSError(errno=errno.EACCES):
+            return f"port {port} of {host}: expected one that you may use; choose one from 1024 on by --port"
+        case _:
+            reason = getattr(error, "strerror", None) or str(error)
+            return f"host: expected a name or address of this machine, got {host!r} ({reason}); choose one by --host"

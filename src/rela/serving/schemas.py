@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+_ONE, _MANY = "<text>", "<texts>"
+BRANCHES: Final = frozenset({_ONE, _MANY})
+"""Stand in the places of errors, and are of no use to a client."""
+_MOST: Final = 99_999  # of small numbers: none is worth repeating that has thousands of digits
+
+
+def _branch(text: Any) -> str:
+    return _MANY if isinstance(text, list) else _ONE
 
 
 class _Strict(BaseModel):
@@ -27,8 +36,8 @@ class HeadChoice(_Strict):
     """One head of the model. Layers count from 1, heads from 0."""
 
     kind: Literal["encoder", "decoder", "cross"] = "cross"
-    layer: Annotated[int, Field(ge=1)]
-    head: Annotated[int, Field(ge=0)]
+    layer: Annotated[int, Field(ge=1, le=_MOST)]
+    head: Annotated[int, Field(ge=0, le=_MOST)]
 
 
 class TranslateRequest(_Strict):
@@ -36,11 +45,13 @@ class TranslateRequest(_Strict):
 
     model_config = _with_example(text=["The dog sleeps.", "A cat sees the house."], beam=4, nbest=2, alignments=True)
 
-    text: str | Annotated[list[str], Field(fail_fast=True)]
+    text: Annotated[
+        Annotated[str, Tag(_ONE)] | Annotated[list[str], Field(fail_fast=True), Tag(_MANY)], Discriminator(_branch)
+    ]
     model: Annotated[str | None, Field(description="A name of GET /models; the first one if left out.")] = None
-    beam: Annotated[int, Field(ge=1, description="1 is greedy search.")] = 4
-    length_penalty: Annotated[float, Field(ge=0, le=10)] = 0.6
-    nbest: Annotated[int, Field(ge=1)] = 1
+    beam: Annotated[int, Field(ge=1, le=_MOST, description="1 is greedy search.")] = 4
+    length_penalty: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = 0.6
+    nbest: Annotated[int, Field(ge=1, le=_MOST, description="At most the beam.")] = 1
     alignments: Annotated[bool, Field(description="Links between words.")] = False
     heads: Annotated[bool, Field(description="How often each head of cross-attention attends to nothing.")] = False
     attention: Annotated[
@@ -80,9 +91,12 @@ class TranslatedText(Hypothesis):
         list[tuple[int, int]] | None, Field(description="Pairs of a source word and a target word, from 0.")
     ] = None
     null_rates: Annotated[
-        list[list[float]] | None, Field(description="Of each layer, for each head: the share of null rows.")
+        list[list[float]] | None,
+        Field(description="Of each layer, for each head: the share of null rows. Null if the translation is empty."),
     ] = None
-    attention: list[HeadWeights] = []
+    attention: Annotated[
+        list[HeadWeights], Field(description="In the order of the request. Empty if the translation is empty.")
+    ] = []
 
 
 class TranslateResponse(BaseModel):
@@ -118,7 +132,10 @@ class SuspiciousSpan(BaseModel):
 
 
 class ScoredPair(BaseModel):
-    """The scores of a pair; docs/sieve.md has their formulas. ``problem`` says why there are none."""
+    """The scores of a pair; docs/sieve.md has their formulas.
+
+    A pair that cannot be scored has a ``problem``, which says why, and no scores; its quality is 0.
+    """
 
     null_rate: float | None
     null_rate_matching: float | None
@@ -153,11 +170,23 @@ class ModelInfo(BaseModel):
     scores: Annotated[bool, Field(description="Whether POST /score knows what a good pair is.")]
 
 
+class Limits(BaseModel):
+    """What a request may have, at most."""
+
+    sentences: Annotated[int, Field(description="Or pairs.")]
+    characters: Annotated[int, Field(description="Of each sentence.")]
+    body: Annotated[int, Field(description="Bytes.")]
+    work: Annotated[int, Field(description="Pieces of its sources times the beam, or pieces of both sides of pairs.")]
+    looks: Annotated[int, Field(description="Weights between pieces, where heads or attention ask for them.")]
+    timeout: Annotated[float, Field(description="Seconds.")]
+    beam: int
+
+
 class ModelsResponse(BaseModel):
     """The first one is used where none is named."""
 
     models: list[ModelInfo]
-    limits: dict[str, float]
+    limits: Limits
 
 
 class Problem(BaseModel):

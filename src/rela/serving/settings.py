@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
-
-VARIABLE: Final = "RELA_SERVE"
-"""In the environment of worker processes: the settings as JSON."""
+import math
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +14,8 @@ class Settings:
         models: folders by name; the first one answers where no model is named.
         token: what clients must send as ``Authorization: Bearer TOKEN``; None: nothing.
         origins: whose pages may call the service from a browser; its own page always may.
+        hosts: names by which clients may call the service; (): any. A page of elsewhere cannot feign one, not even by a
+            name of its own that leads to this machine.
         queue: sentences that may wait.
         batch: sentences that are computed together, at most.
         sentences: of a request, at most.
@@ -26,7 +24,7 @@ class Settings:
         work: of a request, at most, and of what is computed together: pieces of the sources, times the beam, or pieces
             of both sides of pairs that are scored.
         looks: weights between pieces that a request may look at, at most.
-        timeout: seconds that a request may take.
+        timeout: seconds that a request may take, and seconds that its answer may take to be read.
         beam: the widest search that may be asked for.
         threads: of a worker's computations; None: torch's.
         precision: of the weights, as for `rela.Translator`.
@@ -35,6 +33,7 @@ class Settings:
     models: dict[str, str] = field(default_factory=dict)
     token: str | None = None
     origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
     queue: int = 512
     batch: int = 64
     sentences: int = 64
@@ -58,19 +57,8 @@ class Settings:
                 "token: expected one that a header can carry, got none, or blanks at its ends, or signs that are not "
                 "printed; choose another, or leave it out"
             )
-        if not self.timeout > 0:
-            raise ValueError(f"timeout: expected more than 0 seconds, got {self.timeout}")
-
-    def to_json(self) -> str:
-        """For the environment of worker processes."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Settings:
-        """The same again."""
-        data: dict[str, Any] = json.loads(text)
-        data["origins"] = tuple(data["origins"])
-        return cls(**data)
+        if not 0 < self.timeout < math.inf:
+            raise ValueError(f"timeout: expected more than 0 seconds and an end, got {self.timeout}")
 
 
 def _fits_header(token: str) -> bool:

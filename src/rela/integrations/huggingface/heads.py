@@ -17,6 +17,7 @@ from rela.attention.key_values import KeyValues
 from rela.attention.masks import Causal, Mask
 from rela.attention.spec import PRESETS, AttentionSpec, resolve
 from rela.integrations.huggingface.internals import internal
+from rela.model.directory import CONVERTED_KEY
 
 ATTRIBUTE: Final = "rela"
 """Under this name an attention module of transformers has its `ConvertedHeads`; so do its weights in checkpoints."""
@@ -24,8 +25,28 @@ ATTRIBUTE: Final = "rela"
 NAMES: Final = frozenset({ATTRIBUTE, *(name.replace("-", "_") for name in PRESETS if name != "softmax")})
 """Values of attn_implementation: ``rela`` takes whatever each module was converted to."""
 
+IMPLEMENTATION: Final = ATTRIBUTE
+"""The attn_implementation of converted models."""
+
 _SOFTMAX: Final = resolve("softmax")
-_REFUSED: Final = {"softcap": "a soft cap on scores", "s_aux": "attention sinks", "cache": "paged attention"}
+_REFUSED: Final = {
+    "softcap": "a soft cap on scores",
+    "s_aux": "attention sinks",
+    "sinks": "attention sinks",
+    "indices": "a choice of keys",
+    "block_indices": "a choice of keys",
+    "cache": "paged attention",
+}
+
+
+def attention_by_name(name: str | None) -> AttentionSpec | None:
+    """What an attn_implementation computes wherever it stands; None for `rela`, and for those of transformers."""
+    return PRESETS[name.replace("_", "-")] if name in NAMES and name != IMPLEMENTATION else None
+
+
+def is_converted(config: object) -> bool:
+    """Whether a config is of a converted model, or of a part of one."""
+    return getattr(config, CONVERTED_KEY, None) is not None
 
 
 class ConvertedHeads(Heads):
@@ -96,6 +117,12 @@ def forward_function(spec: AttentionSpec | None) -> Callable[..., tuple[Tensor, 
                 query, KeyValues(key, value), mask, dropout_p=dropout, scale=scaling, need_weights=need_weights
             )
             return hidden.unflatten(-1, (query.shape[1], -1)), weights
+        if spec is None and not is_converted(getattr(module, "config", None)):
+            raise ValueError(
+                f"attn_implementation: expected a model that was converted for {IMPLEMENTATION!r}, got "
+                f"{type(module).__name__} of one that was not, which would compute softmax; use "
+                'rela.integrations.huggingface.convert(model, "rela-g"), or leave attn_implementation out'
+            )
         return _bare(module, spec or _SOFTMAX, query, key, value, mask, scaling, dropout, need_weights)
 
     return forward

@@ -1,28 +1,44 @@
-"""Converted models of transformers under our lens: `rela.inspect`, `rela analyze` and `rela align` take them."""
+"""Models of transformers under our lens, converted or not: for `rela.inspect`, `rela analyze` and `rela align`."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import torch
 from tokenizers.decoders import ByteLevel
-from torch import Tensor
-from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from torch import Tensor, nn
+from transformers import (
+    AutoConfig,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from rela._files import digest
 from rela.attention.spec import KINDS, AttentionSpec, Kind
-from rela.integrations.huggingface.conversion import CONFIG_KEY, attach_softmax, attentions_of, specs_of
-from rela.integrations.huggingface.heads import ATTRIBUTE, NAMES, ConvertedHeads
+from rela.integrations.huggingface.heads import (
+    ATTRIBUTE,
+    IMPLEMENTATION,
+    ConvertedHeads,
+    attention_by_name,
+    is_converted,
+)
+from rela.integrations.huggingface.modules import attentions_of, check_served, configs_of
+from rela.integrations.huggingface.record import SOFTMAX, heads_of
 from rela.integrations.huggingface.tokenizer import RelaTokenizer
 from rela.integrations.huggingface.translation import RelaForConditionalGeneration
 from rela.model.config import AttentionChoice, Attentions, ModelConfig
 from rela.model.directory import CONFIG_FILE, Languages
 from rela.model.opening import Description, OpenedModel, foreign_type, register_opener
 from rela.model.seq2seq import Seq2Seq
+from rela.model.transformer import evaluating
 from rela.text.byte_level import BYTE_OF
 from rela.text.subwords import Encoded, PairEncoding
 from rela.text.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES
@@ -39,6 +55,7 @@ _LANGUAGE_KEYS: Final = (
     ("src_lang", "tgt_lang"),
 )
 _TOLERANCE: Final = 1e-3
+_ALONE: Final = "such a model shows its weights with output_attentions=True"
 _BYTES: Final = ByteLevel()
 
 
@@ -91,15 +108,28 @@ class SeenSides(NamedTuple):
 
 
 class SeenModel(Seq2Seq):
-    """A converted encoder-decoder model of transformers. Attentions that were not converted are softmax."""
+    """An encoder-decoder model of transformers. Attentions that were not converted are softmax.
+
+    It is seen through heads that it has while it encodes and decodes; afterwards it is as it was.
+    """
 
     def __init__(self, inner: PreTrainedModel, sides: SeenSides) -> None:
         super().__init__()
+        check_served(inner)
         self.config = _config(inner)
+        self.max_pieces = _max_pieces(inner.config)
         self.inner = inner
+        self.training = inner.training
+        self._heads: dict[Kind, list[ConvertedHeads]] = {kind: [] for kind in KINDS}
+        self._lent: list[tuple[nn.Module, ConvertedHeads]] = []
+        self._configs = [config for _, config in configs_of(inner)]
+        for place in attentions_of(inner):
+            heads = heads_of(place.module)
+            if heads is None:
+                heads = ConvertedHeads(SOFTMAX, place.num_heads, place.head_dim)
+                self._lent.append((place.module, heads))
+            self._heads[place.kind].append(heads)
         self._ends = _ends(inner, sides)
-        attach_softmax(inner)
-        self.train(inner.training)
         self._check()
 
     @property
@@ -112,16 +142,18 @@ class SeenModel(Seq2Seq):
         encoder: Any = self.inner.get_encoder()
         mask = None if padding is None else (~padding).long()
         ids = self._theirs(source, self._ends.source)
-        return encoder(input_ids=ids, attention_mask=mask).last_hidden_state, padding
+        with self._seen():
+            return encoder(input_ids=ids, attention_mask=mask).last_hidden_state, padding
 
     def decode(self, target_in: Tensor, memory: Tensor, memory_padding: Tensor | None) -> Tensor:
         decoder: Any = self.inner.get_decoder()
-        return decoder(
-            input_ids=self._theirs(target_in, self._ends.target),
-            encoder_hidden_states=memory,
-            encoder_attention_mask=None if memory_padding is None else (~memory_padding).long(),
-            use_cache=False,
-        ).last_hidden_state
+        with self._seen():
+            return decoder(
+                input_ids=self._theirs(target_in, self._ends.target),
+                encoder_hidden_states=memory,
+                encoder_attention_mask=None if memory_padding is None else (~memory_padding).long(),
+                use_cache=False,
+            ).last_hidden_state
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Of our ids: the end has its place among our special ones, and the others there are impossible."""
@@ -133,12 +165,25 @@ class SeenModel(Seq2Seq):
         return ours
 
     def attentions(self) -> dict[Kind, list[ConvertedHeads]]:
-        found: dict[Kind, list[ConvertedHeads]] = {kind: [] for kind in KINDS}
-        for place in attentions_of(self.inner):
-            found[place.kind].append(getattr(place.module, ATTRIBUTE))
-        return found
+        return self._heads
 
     # ------------------------------------------------------------------ inside
+
+    @contextlib.contextmanager
+    def _seen(self) -> Generator[None]:
+        """Inside, all attentions have heads, and use them."""
+        names = [config._attn_implementation for config in self._configs]  # pyright: ignore[reportPrivateUsage]
+        try:
+            for module, heads in self._lent:
+                setattr(module, ATTRIBUTE, heads)
+            for config in self._configs:
+                config._attn_implementation_internal = IMPLEMENTATION  # pyright: ignore[reportPrivateUsage]
+            yield
+        finally:
+            for module, _ in self._lent:
+                delattr(module, ATTRIBUTE)
+            for config, name in zip(self._configs, names, strict=True):
+                config._attn_implementation_internal = name  # pyright: ignore[reportPrivateUsage]
 
     def _output(self) -> Any:
         return self.inner.get_output_embeddings()
@@ -153,6 +198,11 @@ class SeenModel(Seq2Seq):
         return scores if bias is None else scores + bias
 
     def _theirs(self, ids: Tensor, end: int) -> Tensor:
+        if self.max_pieces is not None and ids.shape[1] > self.max_pieces + 1:
+            raise ValueError(
+                f"expected at most {self.max_pieces:,} pieces of a side, which is what {type(self.inner).__name__} has "
+                f"positions for, got {ids.shape[1] - 1:,}; shorten the text"
+            )
         special = {PAD: self.inner.config.pad_token_id, BOS: self._ends.start, EOS: end}
         table = ids.new_tensor([special[index] for index in range(_SHIFT)])
         return torch.where(ids < _SHIFT, table[ids.clamp(max=_SHIFT - 1)], ids - _SHIFT)
@@ -160,19 +210,17 @@ class SeenModel(Seq2Seq):
     @torch.no_grad()
     def _check(self) -> None:
         """That hidden states become scores as in the model itself."""
-        was_training = self.training
-        self.eval()
         device = self.projection.device
         source = torch.tensor([[_SHIFT, EOS]], device=device)
         target = torch.tensor([[BOS, _SHIFT]], device=device)
-        ours = self.logits(self(source, target))[..., _SHIFT:]
-        theirs = self.inner(
-            input_ids=self._theirs(source, self._ends.source),
-            decoder_input_ids=self._theirs(target, self._ends.target),
-            use_cache=False,
-        ).logits.clone()
+        with evaluating(self):
+            ours = self.logits(self(source, target))[..., _SHIFT:]
+            theirs = self.inner(
+                input_ids=self._theirs(source, self._ends.source),
+                decoder_input_ids=self._theirs(target, self._ends.target),
+                use_cache=False,
+            ).logits.clone()
         theirs[..., self._ends.target] = -torch.inf
-        self.train(was_training)
         if not torch.allclose(ours, theirs, rtol=_TOLERANCE, atol=_TOLERANCE):
             raise ValueError(
                 f"expected a model whose scores are its output embedding of the decoder's states, got "
@@ -181,35 +229,46 @@ class SeenModel(Seq2Seq):
 
 
 def adapt(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[Seq2Seq, PairEncoding]:
-    """A converted model and its tokenizer, as our analyses take them."""
+    """A model and its tokenizer, as our analyses take them."""
+    is_ours = isinstance(model, RelaForConditionalGeneration)
+    if is_ours != isinstance(tokenizer, RelaTokenizer):
+        raise ValueError(
+            f"tokenizer: expected the one that belongs to {type(model).__name__}, got {type(tokenizer).__name__}; use "
+            "AutoTokenizer.from_pretrained with the model's folder"
+        )
     if isinstance(model, RelaForConditionalGeneration) and isinstance(tokenizer, RelaTokenizer):
         return model.model, tokenizer.ours
     if not model.config.is_encoder_decoder:
         raise ValueError(
-            f"model: expected an encoder and a decoder, got {type(model).__name__}, which has a decoder alone; it "
-            "shows its weights with output_attentions=True"
+            f"model: expected an encoder and a decoder, got {type(model).__name__}, which has a decoder alone; {_ALONE}"
+        )
+    embeddings: Any = model.get_input_embeddings()
+    ids, rows = max(tokenizer.get_vocab().values(), default=-1) + 1, embeddings.weight.shape[0]
+    if ids > rows:
+        raise ValueError(
+            f"tokenizer: expected one of at most {rows:,} ids, as the model has embeddings for, got {ids:,}; are they "
+            "of different models? else use model.resize_token_embeddings(len(tokenizer))"
         )
     sides = SeenSides(SeenSide(tokenizer, is_target=False), SeenSide(tokenizer, is_target=True))
     return SeenModel(model, sides), sides
 
 
 class HuggingFaceOpener:
-    """Opens folders that `save_pretrained` of a converted model and of its tokenizer wrote."""
+    """Opens folders that `save_pretrained` of a model and of its tokenizer wrote."""
 
     def knows(self, folder: Path) -> bool:
         return foreign_type(folder) is not None
 
     def describe(self, folder: Path) -> Description:
-        config = AutoConfig.from_pretrained(folder)
         with torch.device("meta"):
-            skeleton = AutoModelForSeq2SeqLM.from_config(config)
+            skeleton = AutoModelForSeq2SeqLM.from_config(_known_config(folder))
         files = [folder / name for name in (CONFIG_FILE, "tokenizer.json", "tokenizer_config.json")]
         sort = " ".join(digest(file) for file in files if file.is_file())
-        return Description(_config(skeleton), _languages(folder), None, sort)
+        return Description(_config(skeleton), _languages(folder), None, sort, _max_pieces(skeleton.config))
 
     def open(self, folder: Path) -> OpenedModel:
-        model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
-        return OpenedModel(*adapt(model, AutoTokenizer.from_pretrained(folder)), _languages(folder))
+        model = AutoModelForSeq2SeqLM.from_pretrained(folder, config=_known_config(folder)).eval()
+        return OpenedModel(*adapt(model, _tokenizer(folder)), _languages(folder))
 
     def adapt(self, model: object, tokenizer: object) -> tuple[Seq2Seq, PairEncoding] | None:
         if not isinstance(model, PreTrainedModel) or not isinstance(tokenizer, PreTrainedTokenizerBase):
@@ -230,6 +289,28 @@ def _read(file: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def _known_config(folder: Path) -> PreTrainedConfig:
+    """That of a model which can be opened."""
+    config = AutoConfig.from_pretrained(folder)
+    if type(config) not in AutoModelForSeq2SeqLM._model_mapping:  # pyright: ignore[reportPrivateUsage]
+        raise ValueError(
+            f"{folder}: expected a model of an encoder and a decoder, got one of the type {config.model_type!r}; "
+            + _ALONE
+        )
+    return config
+
+
+def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    try:
+        return AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError, TypeError, ImportError) as error:
+        why = str(error).partition("\n")[0]
+        raise ValueError(
+            f"{folder}: expected the model's tokenizer beside it, got none that can be loaded ({why:.200}); write it "
+            f"there with tokenizer.save_pretrained({str(folder)!r})"
+        ) from None
+
+
 def _languages(folder: Path) -> Languages:
     """As the config or the tokenizer's says."""
     for name in (CONFIG_FILE, "tokenizer_config.json"):
@@ -243,22 +324,28 @@ def _languages(folder: Path) -> Languages:
 def _config(model: PreTrainedModel) -> ModelConfig:
     """A model's sizes, as ours are described."""
     config: Any = model.config
-    if not getattr(config, CONFIG_KEY, None) or config._attn_implementation not in NAMES:
+    named = None if is_converted(config) else attention_by_name(config._attn_implementation)
+    if named is not None:
         raise ValueError(
-            f"model: expected one converted by rela.integrations.huggingface.convert, got {type(model).__name__} as it "
-            'is; to look at softmax, convert it to "softmax", which computes the same'
+            f"model: expected a converted one, or softmax, got one with attn_implementation="
+            f"{config._attn_implementation!r} alone; use rela.integrations.huggingface.convert(model, {named.name!r}), "
+            "which computes the same"
         )
     specs: dict[Kind, set[AttentionSpec]] = {kind: set() for kind in KINDS}
     layers = dict.fromkeys(KINDS, 0)
     heads: set[int] = set()
-    for place, spec in specs_of(model):
-        specs[place.kind].add(spec)
+    for place in attentions_of(model):
+        present = heads_of(place.module)
+        specs[place.kind].add(SOFTMAX if present is None else present.attention)
         layers[place.kind] += 1
         heads.add(place.num_heads)
     for kind, found in specs.items():
         if len(found) != 1:
             names = ", ".join(sorted(spec.name for spec in found)) or "none"
-            raise ValueError(f"{kind}: expected the same attention in all layers, got {names}; convert the whole kind")
+            raise ValueError(
+                f"{kind}: expected the same attention in all layers, got {names}"
+                + ("; convert the whole kind" if found else f" in {type(model).__name__} that can be looked into")
+            )
     if len(heads) != 1:
         raise ValueError(f"expected as many heads in all attentions, got {sorted(heads)}")
     return ModelConfig(
@@ -271,6 +358,12 @@ def _config(model: PreTrainedModel) -> ModelConfig:
         ffn_dim=getattr(config, "decoder_ffn_dim", None) or config.d_ff,
         attention=Attentions(**{kind: _choice(*found) for kind, found in specs.items()}),
     )
+
+
+def _max_pieces(config: PreTrainedConfig) -> int | None:
+    """How many pieces of a side have a position, beside the special one; None if there is one for each."""
+    positions = getattr(config, "max_position_embeddings", None)
+    return None if positions is None else int(positions) - 1
 
 
 def _choice(spec: AttentionSpec) -> AttentionChoice:

@@ -4,7 +4,7 @@
 function headers() {
   const token = document.getElementById("token");
   const found = { "Content-Type": "application/json" };
-  if (token && token.value) found.Authorization = "Bearer " + token.value;
+  if (token && token.value) found.Authorization = authorization(token.value);
   return found;
 }
 

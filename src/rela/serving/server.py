@@ -1,0 +1,69 @@
+"""The service in one process: models, app and connections put together."""
+
+from __future__ import annotations
+
+import functools
+import math
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+import uvicorn
+
+from rela.serving.app import create_app
+from rela.serving.connections import Connection, most_connections
+from rela.serving.limits import Ending
+from rela.serving.metrics import Metrics
+from rela.serving.models import ServedModels
+from rela.serving.settings import Settings
+
+_EXTRA: Final = 5  # seconds beyond the time limit of a request, for answers that are on their way
+_IDLE: Final = 1024  # connections of which nothing waits in the queue
+
+
+def serve(settings: Settings, listener: socket.socket, answering: Callable[[], object]) -> None:
+    """Load the models, then answer until SIGINT or SIGTERM comes, which is raised once more when all is finished.
+
+    ``answering`` is called when the service answers.
+    """
+    models = ServedModels(settings)
+    metrics, ending = Metrics(), Ending()
+    most = most_connections(_IDLE + settings.queue)
+    backlog = max(1, most // 4)  # so many are accepted at once
+    listener.listen(backlog)  # fails if somebody else was faster; uvicorn would not say so in one line
+    metrics.describe("rela_connections_ended_total", "Connections that were ended by the service, and why.")
+    connection: Any = functools.partial(
+        Connection,
+        seconds=settings.timeout,
+        most=most,
+        count=lambda why: metrics.count("rela_connections_ended_total", why=why),
+    )
+    config = uvicorn.Config(
+        create_app(settings, models, metrics, ending),
+        http=connection,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        backlog=backlog,
+        timeout_graceful_shutdown=math.ceil(settings.timeout) + _EXTRA,
+    )
+    _Server(config, ending, answering).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ending: Ending, answering: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._ending, self._answering = ending, answering
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        try:
+            self._answering()
+        except OSError:  # it could not be told
+            await self.shutdown(sockets)
+            raise
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ending.begin()
+        await super().shutdown(sockets)

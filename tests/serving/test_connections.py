@@ -1,0 +1,231 @@
+"""Connections that are slow, silent or too many: nobody keeps the service busy for ever."""
+
+import asyncio
+import contextlib
+import resource
+import socket
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from rela.serving.connections import OWN_FILES, Connection, most_connections
+
+SECONDS = 0.5
+HEAD = b"POST /x HTTP/1.1\r\nhost: here\r\n"
+REQUEST = HEAD + b"content-length: 0\r\n\r\n"
+LARGE = 1 << 25
+
+
+class Served:
+    """An app behind connections with limits."""
+
+    def __init__(self, port: int, state: ServerState, ended: Counter[str]) -> None:
+        self.port, self.state, self.ended = port, state, ended
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def open(self, data: bytes = b"") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self._writers.append(writer)
+        writer.write(data)
+        return reader, writer
+
+    async def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def until_empty(self) -> None:
+        async with asyncio.timeout(10):
+            while self.state.connections:
+                await asyncio.sleep(0.005)
+
+
+@contextlib.asynccontextmanager
+async def serving(app: Any, most: int) -> AsyncGenerator[Served]:
+    config, state, ended = uvicorn.Config(app, log_config=None, ws="none"), ServerState(), Counter[str]()
+
+    def connection() -> Connection:
+        return Connection(
+            config=config,
+            server_state=state,
+            app_state={},
+            seconds=SECONDS,
+            most=most,
+            count=lambda why: ended.update([why]),
+        )
+
+    server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
+    async with server:
+        served = Served(server.sockets[0].getsockname()[1], state, ended)
+        yield served
+        await served.close()
+        await served.until_empty()
+
+
+async def answer(send: Any, body: bytes) -> None:
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def time_left(scope: Any, receive: Any, send: Any) -> None:
+    left = scope["state"]["deadline"] - time.monotonic()
+    await asyncio.sleep(0.6 * SECONDS)
+    await answer(send, f"{left:7.3f}".encode())
+
+
+async def much(scope: Any, receive: Any, send: Any) -> None:
+    await answer(send, b"a" * LARGE)
+
+
+def run(test: Callable[[Served], Awaitable[None]], app: Any = time_left, most: int = 10) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(20), serving(app, most) as served:
+            await test(served)
+
+    asyncio.run(main())
+
+
+def test_half_a_head_has_its_time():
+    async def test(served: Served) -> None:
+        began = time.monotonic()
+        reader, _ = await served.open(HEAD)
+        found = await reader.read()
+        assert SECONDS <= time.monotonic() - began < SECONDS + 2
+        assert found.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        assert found.endswith(b'{"detail": "expected a request within 0.5 s, got 30 bytes of its head and no end"}')
+        assert served.ended == {"late head": 1}
+
+    run(test)
+
+
+def test_who_says_nothing_is_told_nothing():
+    async def test(served: Served) -> None:
+        reader, _ = await served.open()
+        assert await reader.read() == b""
+        assert not served.ended
+
+    run(test)
+
+
+def test_too_many_are_refused_until_one_leaves():
+    async def test(served: Served) -> None:
+        _, first = await served.open(HEAD)
+        await served.open(HEAD)
+        reader, _ = await served.open(REQUEST)
+        found = await reader.read()
+        assert found.startswith(b"HTTP/1.1 503 ")
+        assert b"\r\nretry-after: 1\r\n" in found
+        first.close()
+        await first.wait_closed()
+        reader, _ = await served.open(REQUEST)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        assert served.ended == {"too many": 1}
+
+    run(test, most=2)
+
+
+def test_an_answer_that_nobody_reads():
+    async def test(served: Served) -> None:
+        with socket.create_connection(("127.0.0.1", served.port)) as client:
+            client.sendall(REQUEST)
+            await asyncio.sleep(0.05)
+            assert served.state.connections
+            await served.until_empty()
+        assert served.ended == {"too slow": 1}
+
+    run(test, app=much)
+
+
+def test_an_answer_that_is_read():
+    async def test(served: Served) -> None:
+        reader, writer = await served.open(REQUEST)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert f"content-length: {LARGE}".encode() in head
+        assert len(await reader.readexactly(LARGE)) == LARGE
+        writer.close()
+        await served.until_empty()
+        assert not served.ended
+
+    run(test, app=much)
+
+
+def test_a_body_that_nobody_reads_has_an_end():
+    async def test(served: Served) -> None:
+        reader, writer = await served.open(HEAD + b"transfer-encoding: chunked\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        with contextlib.suppress(ConnectionError):
+            while served.state.connections:
+                writer.write(b"1\r\na\r\n")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        assert served.ended == {"too slow": 1}
+
+    run(test)
+
+
+def test_each_request_of_a_connection_has_all_of_its_time():
+    async def left(reader: asyncio.StreamReader) -> float:
+        await reader.readuntil(b"\r\n\r\n")
+        return float(await reader.readexactly(7))
+
+    async def test(served: Served) -> None:
+        reader, writer = await served.open()
+        for _ in range(2):
+            await asyncio.sleep(0.6 * SECONDS)
+            writer.write(REQUEST + REQUEST)  # the second one comes before the first one is answered
+            assert await left(reader) > 0.5 * SECONDS
+            assert await left(reader) > 0.5 * SECONDS
+        writer.write(REQUEST[:9])
+        await asyncio.sleep(0.6 * SECONDS)
+        writer.write(REQUEST[9:])
+        assert await left(reader) < 0.5 * SECONDS
+        assert not served.ended
+
+    run(test)
+
+
+def test_an_app_at_work_knows_its_time_itself():
+    async def late(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(1.5 * SECONDS)
+        await answer(send, b"at last")
+
+    async def test(served: Served) -> None:
+        reader, _ = await served.open(REQUEST)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        assert await reader.readexactly(7) == b"at last"
+
+    run(test, app=late)
+
+
+@pytest.mark.parametrize(
+    ("limits", "raised", "most"),
+    [
+        ((100, 4096), 440, 200),  # more files are asked for
+        ((100, 100), 100, 30),
+        ((10, 10), 10, 1),
+        ((100, -1), 440, 200),
+        ((-1, -1), None, 200),
+        ((440, 440), None, 200),
+    ],
+)
+def test_connections_are_files(monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], raised: int | None, most: int):
+    assert OWN_FILES == 40
+    told: list[int] = []
+
+    def tell(_: int, both: tuple[int, int]) -> None:
+        told.append(both[0])
+
+    def know(_: int) -> tuple[int, int]:
+        return limits
+
+    monkeypatch.setattr(resource, "getrlimit", know)
+    monkeypatch.setattr(resource, "setrlimit", tell)
+    assert most_connections(200) == most
+    assert told == ([] if raised is None else [raised])
