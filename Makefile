@@ -51,6 +51,7 @@ browser:
 BENCH := $(BIN)/rela bench
 BENCH_CORPUS ?= multi30k-en-de
 BENCH_MODEL ?= runs/demo-rela-g/training
+BENCH_TEXT ?= runs/demo-rela-g/corpus/test.en
 
 bench: $(BENCH_PARTS:%=bench-%)
 	$(BIN)/python tools/make_documents.py

@@ -16,6 +16,7 @@ from tests.cli.helpers import rela as rela_program
 from tests.serving.served import Running, begun, post, served
 
 from rela.cli import serve as command
+from rela.serving.running import bound_socket
 from rela.serving.settings import Settings
 
 STOPPED = b"rela: stopped; the same command starts it again\n"
@@ -33,6 +34,15 @@ def broken(models: dict[str, Path], tmp_path: Path) -> Path:
 def address_of(line: bytes) -> str:
     """That of the line that says it."""
     return line.decode().partition(": ")[0]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_answers_are_sent_at_once(host: str):
+    """asyncio sets TCP_NODELAY for sockets that name their protocol; others wait for 40 ms between head and body."""
+    with bound_socket(host, 0) as listener:
+        listener.listen()
+        with socket.create_connection(listener.getsockname()[:2]), listener.accept()[0] as accepted:
+            assert accepted.proto == socket.IPPROTO_TCP
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
