@@ -81,12 +81,18 @@ bench-train-base: $(VENV)/.stamp
 	$(BENCH) train --no-step --corpus $(BENCH_CORPUS) --size base --tokens 1024 --updates 20 --resume \
 		--json bench/results/train-base.json
 
-bench-serve: $(VENV)/.stamp | $(BENCH_MODEL)
-	$(BENCH) serve $(BENCH_MODEL) --src $(BENCH_TEXT) --json bench/results/serve.json
+bench-serve: $(VENV)/.stamp | $(BENCH_MODEL) runs/bench-base/model
+	$(BENCH) serve demo=$(BENCH_MODEL) base=runs/bench-base --src $(BENCH_TEXT) --beam 4 --beam 1 --json bench/results/serve.json
 
 # The model whose queries, keys and values the kernels are timed on.
 runs/demo-rela-g/training: | $(VENV)/.stamp
 	$(BIN)/rela demo
+
+# A Transformer as large as the paper's, for the work that it does.
+runs/bench-base/model: | $(VENV)/.stamp $(BENCH_MODEL)
+	rm -rf runs/bench-base
+	$(BIN)/rela train configs/grammar.yaml --set store=runs/demo-rela-g/store --run runs/bench-base --set model.size=base \
+		--set budget.tokens=1 --set validation.bleu=false --set validation.max_sentences=10
 
 docs: $(VENV)/.stamp
 	$(RUN) sphinx -q -W --keep-going -b html docs docs/_build

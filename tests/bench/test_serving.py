@@ -6,10 +6,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.cli.helpers import rela as rela_program
 from tests.training.helpers import make_store, tiny_config, train
 
 from rela.bench.loading import Load, closed_loop, open_loop
 from rela.bench.serving import measure_gain, measure_overload
+from rela.report.benchmarks.read import read_benchmark
+from rela.report.benchmarks.tables import serve_table
 
 TEXTS = ["one two three!", "four!", "seven eight one two!"]
 
@@ -75,6 +78,21 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = make_store(folder / "text", pairs=60)
     train(tiny_config(store, budget__steps=10), folder / "run")
     return folder / "run"
+
+
+@pytest.mark.slow
+def test_the_command_and_its_table(model: Path, tmp_path: Path):
+    (tmp_path / "source.txt").write_text("".join(f"{text}\n" for text in TEXTS), encoding="utf-8")
+    done = rela_program(
+        *("bench", "serve", f"one={model}", f"two={model}", "--src", str(tmp_path / "source.txt")),
+        *("--beam", "2", "--beam", "1", "--clients", "4", "--rounds", "3", "--requests", "200"),
+        *("--json", str(tmp_path / "serve.json")),
+    )
+    assert done.returncode == 0, done.stderr
+    table = serve_table(read_benchmark(tmp_path / "serve.json"))
+    assert "|  | `one` | `two` | asked |" in table
+    assert "computed together, over one by one, beam 1" in table
+    assert "| lost | 0 | 0 | 0 |" in table
 
 
 @pytest.mark.slow

@@ -42,9 +42,9 @@ class Load:
     bodies: Sequence[bytes]
 
     @classmethod
-    def of_texts(cls, address: str, texts: Sequence[str]) -> Load:
+    def of_texts(cls, address: str, texts: Sequence[str], beam: int = 4) -> Load:
         """Translations, one text a request."""
-        return cls(address, "/translate", [json.dumps({"text": text}).encode() for text in texts])
+        return cls(address, "/translate", [json.dumps({"text": text, "beam": beam}).encode() for text in texts])
 
     def request(self, number: int) -> bytes:
         """The bytes of a request."""

@@ -108,6 +108,7 @@ def measure_gain(
     clients: int,
     requests: int,
     rounds: int,
+    beam: int = 4,
     options: Sequence[str] = (),
     on_round: Callable[[], object] = lambda: None,
 ) -> Speed:
@@ -119,20 +120,20 @@ def measure_gain(
     rates: list[float] = []
     with running_service(model, *options) as together, running_service(model, *options, "--batch", "1") as single:
         for service in (together, single):
-            closed_loop(Load.of_texts(service.address, texts), clients=clients, requests=2 * clients)
+            _rate(service, texts, clients, 2 * clients, beam)
         for number in range(rounds):
             found: dict[str, float] = {}
             for service in (together, single) if number % 2 == 0 else (single, together):
-                found[service.address] = _rate(service, texts, clients, requests)
+                found[service.address] = _rate(service, texts, clients, requests, beam)
             ratios.append(found[together.address] / found[single.address])
             rates.append(found[together.address])
             on_round()
     return summary(ratios, 1 / statistics.median(rates))
 
 
-def _rate(service: Service, texts: Sequence[str], clients: int, requests: int) -> float:
+def _rate(service: Service, texts: Sequence[str], clients: int, requests: int, beam: int) -> float:
     """Answers a second of clients that ask as fast as they are answered."""
-    answers = closed_loop(Load.of_texts(service.address, texts), clients=clients, requests=requests)
+    answers = closed_loop(Load.of_texts(service.address, texts, beam), clients=clients, requests=requests)
     if wrong := [answer for answer in answers if answer.status != _DONE]:
         raise ValueError(f"expected {requests} translations, got {len(wrong)} other answers: {wrong[0]}")
     return requests / (max(answer.ended for answer in answers) - min(answer.began for answer in answers))
@@ -145,15 +146,16 @@ def measure_overload(
     requests: int,
     queue: int,
     batch: int,
+    beam: int = 4,
     options: Sequence[str] = (),
     tell: Callable[[int], object],
 ) -> Overload:
     """Four times as many requests as the service can keep up with."""
     with running_service(model, *options, "--queue", str(queue), "--batch", str(batch)) as service:
-        sustained = _rate(service, texts, 2 * batch, 12 * batch)
+        sustained = _rate(service, texts, 2 * batch, 12 * batch, beam)
         before = _translated(service)
         with watching_memory(service.process) as memory:
-            load = Load.of_texts(service.address, texts)
+            load = Load.of_texts(service.address, texts, beam)
             answers = open_loop(load, rate=OVERLOAD * sustained, requests=requests, tell=tell)
         counted = _translated(service) - before
     done = [answer for answer in answers if answer.status == _DONE]

@@ -12,7 +12,10 @@ from rela.cli._options import MOST_THREADS
 from rela.cli._output import JsonOption, check_not_input, console_for
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rela.bench.serving import Overload
+    from rela.bench.timing import Speed
 
 _ASKED_GAIN = 3.0
 _PER_CLIENT = 20  # requests of a round
@@ -20,9 +23,15 @@ _PER_CLIENT = 20  # requests of a round
 
 @stoppable
 def serve(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory, or the folder of a finished run.")],
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL...", help="Model directories, or folders of runs; NAME=MODEL gives one a name."),
+    ],
     source: Annotated[Path, typer.Option("--src", metavar="FILE", help="Sentences to translate, one a line.")],
     clients: Annotated[int, typer.Option(min=1, help="That ask at once, where batching is measured.")] = 16,
+    beams: Annotated[
+        list[int] | None, typer.Option("--beam", min=1, help="Of the search; repeat it to measure batching with more.")
+    ] = None,
     rounds: RoundsOption = 7,
     requests: Annotated[int, typer.Option(min=10, help="In all, under too much load.")] = 20_000,
     queue: Annotated[int, typer.Option(min=1, help="Sentences that may wait, as in `rela serve`.")] = 512,
@@ -34,42 +43,85 @@ def serve(
 
     First: how many times more requests of many clients are answered if they are computed together than one by one. Then
     four times as many requests as the service can keep up with: each gets a translation, or a 503 that says when to
-    come again; how long the former wait, and what the service's memory does.
+    come again; how long the former wait, and what the service's memory does. Each model by itself; the first beam is
+    that of the load.
     """
     check_not_input(json_to, "--json", {"--src": [source]})
     from rela.bench import machine
     from rela.bench.results import Number, document, measure
-    from rela.bench.serving import OVERLOAD, Overload, measure_gain, measure_overload
+    from rela.bench.serving import Overload, measure_gain, measure_overload
     from rela.bench.texts import data_name
     from rela.bench.timing import Speed
+    from rela.cli.serve import named_models
     from rela.model.directory import find_model_folder, read_description
 
     texts = [line for line in source.read_text(encoding="utf-8").split("\n") if line.strip()]
     if not texts:
         raise ValueError(f"{source}: expected sentences, one a line, got none")
-    attention = read_description(find_model_folder(model))["model"].attention.label
     console, points = console_for(json_to), points_for(json_to, resume=False)
-    options, per_round = ("--threads", str(threads)), _PER_CLIENT * clients
+    options, widths = ("--threads", str(threads)), list(dict.fromkeys(beams or [4]))
+    entries: list[dict[str, Any]] = []
+    for name, path in named_models(models).items():
 
-    def one_by_one_and_together() -> dict[str, Any]:
-        with progress(console, "one by one and together", rounds) as advance:
-            found = measure_gain(
-                model, texts, clients=clients, requests=per_round, rounds=rounds, options=options, on_round=advance
-            )
-        return asdict(found)
+        def one_by_one_and_together(beam: int, name: str = name, path: str = path) -> dict[str, Any]:
+            with progress(console, f"{name}, beam {beam}: one by one and together", rounds) as advance:
+                count = _PER_CLIENT * clients
+                found = measure_gain(
+                    Path(path),
+                    texts,
+                    clients=clients,
+                    requests=count,
+                    rounds=rounds,
+                    beam=beam,
+                    options=options,
+                    on_round=advance,
+                )
+            return asdict(found)
 
-    def too_much() -> dict[str, Any]:
-        with progress(console, "too much load", requests) as advance:
-            found = measure_overload(
-                model, texts, requests=requests, queue=queue, batch=batch, options=options, tell=lambda _: advance()
-            )
-        return asdict(found)
+        def too_much(name: str = name, path: str = path) -> dict[str, Any]:
+            with progress(console, f"{name}: too much load", requests) as advance:
+                found = measure_overload(
+                    Path(path),
+                    texts,
+                    requests=requests,
+                    queue=queue,
+                    batch=batch,
+                    beam=widths[0],
+                    options=options,
+                    tell=lambda _: advance(),
+                )
+            return asdict(found)
 
-    gain, load = Speed(**points.get("gain", one_by_one_and_together)), Overload(**points.get("load", too_much))
-    console.print(
-        f"{clients} clients: {gain.median:.2f} times as many answers computed together as one by one (quartiles "
-        f"{gain.low:.2f} to {gain.high:.2f}), {1 / gain.seconds:,.0f} a second"
-    )
+        gains = {
+            beam: Speed(**points.get(f"{name} gain {beam}", lambda beam=beam: one_by_one_and_together(beam)))
+            for beam in widths
+        }
+        load = Overload(**points.get(f"{name} load", too_much))
+        description = read_description(find_model_folder(Path(path)))["model"]
+        signature = (
+            f"serve|data:{data_name(source)}|model:{name}|attention:{description.attention.label}|clients:{clients}"
+            f"|requests:{requests}|queue:{queue}|batch:{batch}|threads:{threads}|beam:{widths[0]}|v{__version__}"
+        )
+        _say(console, name, clients, requests, gains, load)
+        console.print(signature, style="dim")
+        numbers = {str(beam): Number.of_speed(gain, target=_ASKED_GAIN) for beam, gain in gains.items()}
+        measures = {"serve.gain": measure(signature.replace(f"|beam:{widths[0]}", "|beam:by-axis"), "beam", numbers)}
+        for measured, value in _plain(load).items():
+            measures[f"serve.{measured}"] = measure(signature, None, Number(value=float(f"{value:.5g}")))
+        entries.append({"name": name, "attention": description.attention.label, "measures": measures})
+    finish(json_to, points, document("serve", machine.describe(), entries, requests=requests, clients=clients))
+
+
+def _say(
+    console: "Console", name: str, clients: int, requests: int, gains: "dict[int, Speed]", load: "Overload"
+) -> None:
+    from rela.bench.serving import OVERLOAD
+
+    for beam, gain in gains.items():
+        console.print(
+            f"{name}, beam {beam}, {clients} clients: {gain.median:.2f} times as many answers computed together as one "
+            f"by one (quartiles {gain.low:.2f} to {gain.high:.2f}), {1 / gain.seconds:,.0f} a second"
+        )
     console.print(
         f"{requests:,} requests at {load.rate:,.0f} a second, {OVERLOAD:g} times what it can do: {load.done:,} were "
         f"translated, {load.refused:,} were told to come again, {load.lost:,} were lost"
@@ -82,18 +134,6 @@ def serve(
     console.print(
         f"memory of the service: {tenth:,.0f} MB after a tenth, {half:,.0f} MB half-way, {end:,.0f} MB at the end"
     )
-    signature = (
-        f"serve|data:{data_name(source)}|attention:{attention}|clients:{clients}|requests:{requests}|queue:{queue}"
-        f"|batch:{batch}|threads:{threads}|beam:4|v{__version__}"
-    )
-    console.print(signature, style="dim")
-    numbers = {
-        "gain": Number.of_speed(gain, target=_ASKED_GAIN),
-        **{name: Number(value=float(f"{value:.5g}")) for name, value in _plain(load).items()},
-    }
-    measures = {f"serve.{name}": measure(signature, None, number) for name, number in numbers.items()}
-    entry = {"name": attention, "measures": measures}
-    finish(json_to, points, document("serve", machine.describe(), [entry], requests=requests))
 
 
 def _plain(load: "Overload") -> dict[str, float]:

@@ -165,28 +165,38 @@ def length_table(bench: Benchmark) -> str:
 
 
 def serve_table(bench: Benchmark) -> str:
-    """The service under load."""
-    name = next(iter(bench.entries))
+    """The service under load, a column for each model."""
+    names = list(bench.entries)
 
-    def shown(measure: str, form: str) -> str:
-        found = bench.number(name, f"serve.{measure}")
-        return "-" if found is None else form.format(found.value)
+    def shown(measure: str, form: str) -> list[str]:
+        found = [bench.number(name, f"serve.{measure}") for name in names]
+        return ["-" if one is None else form.format(one.value) for one in found]
 
-    gain = bench.number(name, "serve.gain")
-    requests = f"{bench.data['requests']:,} requests at {shown('rate', '{:,.0f}')} a second; it can do"
-    seconds = " / ".join(shown(measure, "{:.2f}") for measure in ("median", "p99", "longest"))
-    memory = " / ".join(shown(f"memory_{part}_mb", "{:,.0f}") for part in ("tenth", "half", "end"))
-    rows = [
-        ["answers to all clients computed together, times as many as one by one", speed(gain), asked(gain)],
-        [requests, f"{shown('sustained', '{:,.0f}')} a second", "4 times too much"],
-        ["of these translated, told to come again", f"{shown('done', '{:,.0f}')}, {shown('refused', '{:,.0f}')}", "-"],
-        ["lost", shown("lost", "{:,.0f}"), "0"],
-        ["seconds until a translation: half of them, 99%, all", seconds, "bounded"],
-        ["seconds that a full queue takes at most", shown("bound", "{:.2f}"), "-"],
-        ["seconds until a refusal, 99%", shown("refusal_p99", "{:.3f}"), "-"],
-        ["MB of memory after a tenth, half-way, at the end", memory, "flat"],
+    def together(form: str, *measures: str) -> list[str]:
+        return [" / ".join(parts) for parts in zip(*(shown(measure, form) for measure in measures), strict=True)]
+
+    clients, requests = bench.data["clients"], bench.data["requests"]
+    rows: list[list[str]] = []
+    for beam in dict.fromkeys(number.label for name in names for number in bench.numbers(name, "serve.gain")):
+        gains = [bench.number(name, "serve.gain", beam) for name in names]
+        cells = [f"{speed(gain)}{'' if gain is None or gain.met else ', **missed**'}" for gain in gains]
+        rows.append([f"answers to {clients} clients computed together, over one by one, beam {beam}", *cells, "≥ 3"])
+    rows += [
+        ["requests a second that it can do", *shown("sustained", "{:,.0f}"), "-"],
+        [f"requests a second that came, {requests:,} in all", *shown("rate", "{:,.0f}"), "4 times as many"],
+        ["of these translated / told to come again", *together("{:,.0f}", "done", "refused"), "-"],
+        ["lost", *shown("lost", "{:,.0f}"), "0"],
+        ["seconds until a translation: half / 99% / all", *together("{:.2f}", "median", "p99", "longest"), "bounded"],
+        ["seconds that a full queue takes", *shown("bound", "{:.2f}"), "-"],
+        ["seconds until a refusal, 99%", *shown("refusal_p99", "{:.3f}"), "-"],
+        [
+            "MB of memory after a tenth / half-way / at the end",
+            *together("{:,.0f}", *(f"memory_{part}_mb" for part in ("tenth", "half", "end"))),
+            "flat",
+        ],
     ]
-    return f"{markdown(['', 'measured', 'asked'], rows)}\n\n`{bench.signature(name, 'serve.gain')}`"
+    signatures = "; ".join(f"`{bench.signature(name, 'serve.gain')}`" for name in names)
+    return f"{markdown(['', *(f'`{name}`' for name in names), 'asked'], rows)}\n\n{signatures}"
 
 
 _TRAIN: Final = {
