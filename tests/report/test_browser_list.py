@@ -36,6 +36,10 @@ def place(page: Opened) -> tuple[int, float, float]:
 class TestTheListFollows:
     @staticmethod
     def check(page: Opened, sentence: int) -> None:
+        page.page.wait_for_function(
+            "wanted => document.querySelector('.sentence[aria-current=\"true\"]')?.dataset.id === wanted",
+            arg=str(sentence),
+        )
         number, above, below = place(page)
         assert number == sentence
         assert min(above, below) >= 0, (above, below)
