@@ -1,6 +1,7 @@
 """`rela bench serve`: the service under load."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,55 +61,38 @@ def serve(
         raise ValueError(f"{source}: expected sentences, one a line, got none")
     console, points = console_for(json_to), points_for(json_to, resume=False)
     options, widths = ("--threads", str(threads)), list(dict.fromkeys(beams or [4]))
-    entries: list[dict[str, Any]] = []
-    for name, path in named_models(models).items():
 
-        def one_by_one_and_together(beam: int, name: str = name, path: str = path) -> dict[str, Any]:
+    def measured(name: str, path: Path) -> dict[str, Any]:
+        """All of one model."""
+
+        def one_by_one_and_together(beam: int) -> dict[str, Any]:
+            asked = {"clients": clients, "requests": _PER_CLIENT * clients, "rounds": rounds, "beam": beam}
             with progress(console, f"{name}, beam {beam}: one by one and together", rounds) as advance:
-                count = _PER_CLIENT * clients
-                found = measure_gain(
-                    Path(path),
-                    texts,
-                    clients=clients,
-                    requests=count,
-                    rounds=rounds,
-                    beam=beam,
-                    options=options,
-                    on_round=advance,
-                )
-            return asdict(found)
+                return asdict(measure_gain(path, texts, **asked, options=options, on_round=advance))
 
-        def too_much(name: str = name, path: str = path) -> dict[str, Any]:
+        def too_much() -> dict[str, Any]:
+            asked = {"requests": requests, "queue": queue, "batch": batch, "beam": widths[0]}
             with progress(console, f"{name}: too much load", requests) as advance:
-                found = measure_overload(
-                    Path(path),
-                    texts,
-                    requests=requests,
-                    queue=queue,
-                    batch=batch,
-                    beam=widths[0],
-                    options=options,
-                    tell=lambda _: advance(),
-                )
-            return asdict(found)
+                return asdict(measure_overload(path, texts, **asked, options=options, tell=lambda _: advance()))
 
         gains = {
-            beam: Speed(**points.get(f"{name} gain {beam}", lambda beam=beam: one_by_one_and_together(beam)))
-            for beam in widths
+            beam: Speed(**points.get(f"{name} gain {beam}", partial(one_by_one_and_together, beam))) for beam in widths
         }
         load = Overload(**points.get(f"{name} load", too_much))
-        description = read_description(find_model_folder(Path(path)))["model"]
+        attention = read_description(find_model_folder(path))["model"].attention.label
         signature = (
-            f"serve|data:{data_name(source)}|model:{name}|attention:{description.attention.label}|clients:{clients}"
-            f"|requests:{requests}|queue:{queue}|batch:{batch}|threads:{threads}|beam:{widths[0]}|v{__version__}"
+            f"serve|data:{data_name(source)}|model:{name}|attention:{attention}|clients:{clients}|requests:{requests}"
+            f"|queue:{queue}|batch:{batch}|threads:{threads}|beam:{{}}|v{__version__}"
         )
         _say(console, name, clients, requests, gains, load)
-        console.print(signature, style="dim")
+        console.print(signature.format(widths[0]), style="dim")
         numbers = {str(beam): Number.of_speed(gain, target=_ASKED_GAIN) for beam, gain in gains.items()}
-        measures = {"serve.gain": measure(signature.replace(f"|beam:{widths[0]}", "|beam:by-axis"), "beam", numbers)}
-        for measured, value in _plain(load).items():
-            measures[f"serve.{measured}"] = measure(signature, None, Number(value=float(f"{value:.5g}")))
-        entries.append({"name": name, "attention": description.attention.label, "measures": measures})
+        measures = {"serve.gain": measure(signature.format("by-axis"), "beam", numbers)}
+        for what, value in _plain(load).items():
+            measures[f"serve.{what}"] = measure(signature.format(widths[0]), None, Number(value=float(f"{value:.5g}")))
+        return {"name": name, "attention": attention, "measures": measures}
+
+    entries = [measured(name, Path(path)) for name, path in named_models(models).items()]
     finish(json_to, points, document("serve", machine.describe(), entries, requests=requests, clients=clients))
 
 
