@@ -14,11 +14,13 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from rela.serving.connections import OWN_FILES, Connection, most_connections
+from rela.serving.turnstile import Turnstile
 
 SECONDS = 0.5
 HEAD = b"POST /x HTTP/1.1\r\nhost: here\r\n"
 REQUEST = HEAD + b"content-length: 0\r\n\r\n"
 LARGE = 1 << 25
+AT_WORK = 3  # requests, at most
 
 
 class Served:
@@ -49,6 +51,9 @@ class Served:
 @contextlib.asynccontextmanager
 async def serving(app: Any, most: int) -> AsyncGenerator[Served]:
     config, state, ended = uvicorn.Config(app, log_config=None, ws="none"), ServerState(), Counter[str]()
+    turnstile = Turnstile(
+        AT_WORK, routes=("/x",), retry_after=lambda: 1, count=lambda route: ended.update([f"refused {route}"])
+    )
 
     def connection() -> Connection:
         return Connection(
@@ -57,6 +62,7 @@ async def serving(app: Any, most: int) -> AsyncGenerator[Served]:
             app_state={},
             seconds=SECONDS,
             most=most,
+            turnstile=turnstile,
             count=lambda why: ended.update([why]),
         )
 
@@ -202,6 +208,60 @@ def test_an_app_at_work_knows_its_time_itself():
         assert await reader.readexactly(7) == b"at last"
 
     run(test, app=late)
+
+
+async def statuses(*readers: asyncio.StreamReader) -> list[int]:
+    """Of the next answer of each."""
+    found: list[int] = []
+    for reader in readers:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        await reader.readexactly(int(head.partition("content-length: ")[2].split()[0]))
+        found.append(int(head.split()[1]))
+    return found
+
+
+def test_what_finds_no_room_is_refused_and_may_come_again():
+    async def test(served: Served) -> None:
+        inside = [await served.open(REQUEST) for _ in range(AT_WORK)]
+        await asyncio.sleep(0.1 * SECONDS)
+        reader, writer = await served.open(REQUEST)
+        assert await statuses(reader) == [503]
+        assert await statuses(*(reader for reader, _ in inside)) == [200] * AT_WORK
+        await asyncio.sleep(1.2 * SECONDS)  # as after any answer, there is time for the next request
+        writer.write(REQUEST)
+        assert await statuses(reader) == [200]
+        assert served.ended == {"refused /x": 1}
+
+    run(test)
+
+
+def test_who_goes_away_leaves_room():
+    async def test(served: Served) -> None:
+        for _ in range(4):
+            for _ in range(AT_WORK):
+                _, writer = await served.open(REQUEST)
+                writer.close()
+            await served.until_empty()
+        reader, _ = await served.open(REQUEST)
+        assert await statuses(reader) == [200]
+        assert not served.ended
+
+    run(test)
+
+
+def test_requests_that_came_together_take_a_place_each_when_they_are_at_work():
+    async def test(served: Served) -> None:
+        reader, _ = await served.open(4 * REQUEST)
+        for _ in range(AT_WORK - 1):
+            await served.open(REQUEST)
+        await asyncio.sleep(0.1 * SECONDS)
+        refused, _ = await served.open(REQUEST)
+        assert await statuses(refused, *4 * [reader]) == [503, 200, 200, 200, 200]
+        other, _ = await served.open(REQUEST)
+        assert await statuses(other) == [200]
+        assert served.ended == {"refused /x": 1}
+
+    run(test)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator
-from typing import Annotated, Any, Final
+from collections.abc import AsyncGenerator, Callable
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
@@ -34,14 +34,17 @@ from rela.serving.schemas import (
 )
 from rela.serving.settings import Settings
 
+_Text = TypeVar("_Text")
+
 _OPEN_TO_ALL: Final = ("/", "/docs", "/docs/", "/openapi.json", "/healthz")
-_TAKES_JSON: Final = ("/translate", "/score")
+TAKES_JSON: Final = ("/translate", "/score")
+"""Addresses of all that is to be computed."""
+_SHORT: Final = 2000  # letters
 _METRICS: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {CONTENT_TYPE: {"schema": {"type": "string"}}}}}
 
 
-def create_app(settings: Settings, models: ServedModels, metrics: Metrics, ending: Ending) -> FastAPI:
-    """The service, ready to be run."""
-    batcher = Batcher(models.compute, queue_items=settings.queue, batch_items=settings.batch, batch_work=settings.work)
+def create_app(settings: Settings, models: ServedModels, batcher: Batcher, metrics: Metrics, ending: Ending) -> FastAPI:
+    """The service, ready to be run. ``batcher`` computes with the models."""
     _describe(metrics, batcher)
 
     @contextlib.asynccontextmanager
@@ -95,7 +98,7 @@ def create_app(settings: Settings, models: ServedModels, metrics: Metrics, endin
                 model.check_head(choice)
             except ValueError as error:
                 raise HTTPException(422, str(error)) from None
-        pieces = await asyncio.to_thread(model.source_pieces, texts)
+        pieces = await _counted(model.source_pieces, texts, letters=sum(map(len, texts)))
         work = request.beam * sum(pieces)
         if work > settings.work:
             raise HTTPException(
@@ -130,7 +133,7 @@ def create_app(settings: Settings, models: ServedModels, metrics: Metrics, endin
                 "with rela.Scorer.load(MODEL).calibrated(pairs).remember(MODEL)",
             )
         pairs = [(pair.source, pair.target) for pair in request.pairs]
-        pieces = await asyncio.to_thread(model.pair_pieces, pairs)
+        pieces = await _counted(model.pair_pieces, pairs, letters=sum(len(side) for pair in pairs for side in pair))
         if sum(pieces) > settings.work:
             raise HTTPException(
                 413,
@@ -204,6 +207,11 @@ async def _deadline(request: Request) -> float:
 _Deadline = Annotated[float, Depends(_deadline)]
 
 
+async def _counted(count: Callable[[list[_Text]], list[int]], texts: list[_Text], *, letters: int) -> list[int]:
+    """Pieces of texts. Short ones are counted at once: another thread would take longer to begin."""
+    return count(texts) if letters <= _SHORT else await asyncio.to_thread(count, texts)
+
+
 def _check_texts(settings: Settings, name: str, texts: list[str], *, empty: bool = True) -> None:
     if len(texts) > settings.sentences:
         raise HTTPException(413, f"{name}: expected at most {settings.sentences} sentences, got {len(texts)}")
@@ -222,7 +230,7 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, ending: 
     """What is added last comes first: all requests are counted, and all answers say whose pages may read them."""
     app.add_middleware(BodyLimit, limit=settings.body, seconds=settings.timeout, ending=ending)
     app.add_middleware(
-        Door, hosts=settings.hosts, token=settings.token, open_to_all=_OPEN_TO_ALL, takes_json=_TAKES_JSON
+        Door, hosts=settings.hosts, token=settings.token, open_to_all=_OPEN_TO_ALL, takes_json=TAKES_JSON
     )
     if settings.origins:
         app.add_middleware(

@@ -58,7 +58,7 @@ class Batcher:
         self._compute = compute
         self._queue_items, self._batch_items, self._batch_work = queue_items, batch_items, batch_work
         self._waiting: deque[_Job] = deque()
-        self._num_waiting = 0
+        self._num_waiting = self._work_waiting = 0
         self._arrived = asyncio.Event()
         self._closing = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
@@ -87,10 +87,11 @@ class Batcher:
     async def submit(self, key: Hashable, items: list[Any], *, work: int, timeout: float) -> list[Any]:
         """The results of the items, when they are computed. Cancelling it drops them, if nobody computes them yet."""
         if self._closing or (self._num_waiting and self._num_waiting + len(items) > self._queue_items):
-            raise QueueFullError(self._retry_after())
+            raise QueueFullError(self.retry_after())
         job = _Job(key, items, work, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
         self._num_waiting += len(items)
+        self._work_waiting += work
         self._arrived.set()
         try:
             return await asyncio.wait_for(job.done, timeout)
@@ -100,10 +101,11 @@ class Batcher:
             if job in self._waiting:  # nobody waits for it any more
                 self._waiting.remove(job)
                 self._num_waiting -= len(items)
+                self._work_waiting -= work
 
-    def _retry_after(self) -> int:
-        waiting = sum(job.work for job in self._waiting)
-        seconds = waiting / self._work_per_second if self._work_per_second else 1.0
+    def retry_after(self) -> int:
+        """Whole seconds until what waits is done, about."""
+        seconds = self._work_waiting / self._work_per_second if self._work_per_second else 1.0
         return max(1, min(_LONGEST_RETRY, math.ceil(seconds)))
 
     async def _run(self) -> None:
@@ -127,6 +129,7 @@ class Batcher:
         for job in chosen:
             self._waiting.remove(job)
         self._num_waiting -= count
+        self._work_waiting -= work
         return chosen
 
     async def _batch(self, jobs: list[_Job]) -> None:

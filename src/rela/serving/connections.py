@@ -12,6 +12,8 @@ from typing import Any, Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from rela.serving.turnstile import Turnstile
+
 OWN_FILES: Final = 40
 """Files that a service has open beside its connections: libraries, models, the log."""
 
@@ -21,14 +23,23 @@ class Connection(H11Protocol):
 
     A request has ``seconds`` from its first byte to its answer: a head that is late is refused here, what comes after
     it is told its ``state.deadline``. An answer has as long again to be read. ``count`` is told why a connection was
-    ended.
+    ended. Where the ``turnstile`` says so, a request is refused before it is read.
     """
 
-    def __init__(self, *arguments: Any, seconds: float, most: int, count: Callable[[str], object], **options: Any):
+    def __init__(
+        self,
+        *arguments: Any,
+        seconds: float,
+        most: int,
+        turnstile: Turnstile,
+        count: Callable[[str], object],
+        **options: Any,
+    ) -> None:
         super().__init__(*arguments, **options)
         self.app_state = {**self.app_state}
-        self._seconds, self._most, self._count = seconds, most, count
+        self._seconds, self._most, self._turnstile, self._count = seconds, most, turnstile, count
         self._is_asking = False
+        self._is_inside = False
         self._late: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
@@ -43,8 +54,12 @@ class Connection(H11Protocol):
         if self.transport.is_closing():
             return
         if not self._is_asking:
+            if not self.transport.get_write_buffer_size() and (refusal := self._turnstile.refusal(data)):
+                self._answer_unread(refusal)
+                return
             self._begin()
         super().data_received(data)
+        self._go_inside(self._has_come())
 
     def on_response_complete(self) -> None:
         """The answer is written, which is not to say that it is sent. More requests may have come meanwhile."""
@@ -53,11 +68,30 @@ class Connection(H11Protocol):
         self._is_asking = False
         if self.conn.trailing_data[0]:
             self._begin()
+        self._go_inside(False)
         super().on_response_complete()
+        self._go_inside(self._has_come())
 
     def connection_lost(self, exc: Exception | None) -> None:
         _cancel(self._late, self._unread)
         super().connection_lost(exc)
+        self._go_inside(False)
+
+    def _has_come(self) -> bool:
+        """A request as a whole, which is not answered."""
+        return self._is_asking and self.conn.their_state in (h11.DONE, h11.MUST_CLOSE)
+
+    def _go_inside(self, inside: bool) -> None:
+        if inside != self._is_inside:
+            self._is_inside = inside
+            (self._turnstile.enter if inside else self._turnstile.leave)()
+
+    def _answer_unread(self, answer: bytes) -> None:
+        """The connection waits for its next request afterwards, as after any answer."""
+        _cancel(self._late)
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        self.transport.write(answer)
 
     def _begin(self) -> None:
         """The first byte of a request."""

@@ -10,14 +10,17 @@ from typing import Any, Final
 
 import uvicorn
 
-from rela.serving.app import create_app
+from rela.serving.app import TAKES_JSON, create_app
+from rela.serving.batching import Batcher
 from rela.serving.connections import Connection, most_connections
 from rela.serving.limits import Ending
 from rela.serving.metrics import Metrics
 from rela.serving.models import ServedModels
 from rela.serving.settings import Settings
+from rela.serving.turnstile import Turnstile
 
 _EXTRA: Final = 5  # seconds beyond the time limit of a request, for answers that are on their way
+_BATCHES: Final = 2  # that are computed, or are answered, while the queue is full
 _IDLE: Final = 1024  # connections of which nothing waits in the queue
 
 
@@ -27,19 +30,27 @@ def serve(settings: Settings, listener: socket.socket, answering: Callable[[], o
     ``answering`` is called when the service answers.
     """
     models = ServedModels(settings)
+    batcher = Batcher(models.compute, queue_items=settings.queue, batch_items=settings.batch, batch_work=settings.work)
     metrics, ending = Metrics(), Ending()
     most = most_connections(_IDLE + settings.queue)
     backlog = max(1, most // 4)  # so many are accepted at once
     listener.listen(backlog)  # fails if somebody else was faster; uvicorn would not say so in one line
     metrics.describe("rela_connections_ended_total", "Connections that were ended by the service, and why.")
+    turnstile = Turnstile(
+        settings.queue + _BATCHES * settings.batch,
+        routes=TAKES_JSON,
+        retry_after=batcher.retry_after,
+        count=lambda route: metrics.count("rela_requests_total", route=route, method="POST", status="503"),
+    )
     connection: Any = functools.partial(
         Connection,
         seconds=settings.timeout,
         most=most,
+        turnstile=turnstile,
         count=lambda why: metrics.count("rela_connections_ended_total", why=why),
     )
     config = uvicorn.Config(
-        create_app(settings, models, metrics, ending),
+        create_app(settings, models, batcher, metrics, ending),
         http=connection,
         ws="none",
         log_level="warning",
