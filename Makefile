@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 $(RUN) pytest -n 2
 # pyright would otherwise ask the network for a newer version of itself.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-BENCH_PARTS := attention sublayer memory decode length step train train-base serve
+BENCH_PARTS := attention sublayer memory decode length step train train-base serve serve-base
 
 .NOTPARALLEL: # what is timed wants the machine for itself
 
@@ -81,8 +81,12 @@ bench-train-base: $(VENV)/.stamp
 	$(BENCH) train --no-step --corpus $(BENCH_CORPUS) --size base --tokens 1024 --updates 20 --resume \
 		--json bench/results/train-base.json
 
-bench-serve: $(VENV)/.stamp | $(BENCH_MODEL) runs/bench-base/model
-	$(BENCH) serve demo=$(BENCH_MODEL) base=runs/bench-base --src $(BENCH_TEXT) --beam 4 --beam 1 --json bench/results/serve.json
+bench-serve: $(VENV)/.stamp | $(BENCH_MODEL)
+	$(BENCH) serve demo=$(BENCH_MODEL) --src $(BENCH_TEXT) --beam 4 --beam 1 --json bench/results/serve.json
+
+bench-serve-base: $(VENV)/.stamp | $(BENCH_MODEL) runs/bench-base/model
+	$(BENCH) serve base=runs/bench-base --src $(BENCH_TEXT) --beam 1 --beam 4 --requests 4000 --threads 2 \
+		--json bench/results/serve-base.json
 
 # The model whose queries, keys and values the kernels are timed on.
 runs/demo-rela-g/training: | $(VENV)/.stamp

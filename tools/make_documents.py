@@ -327,6 +327,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
             ("train", "train", tables.train_table),
             ("train base", "train-base", tables.train_table),
             ("serve", "serve", tables.serve_table),
+            ("serve base", "serve-base", tables.serve_table),
         )
     },
     "benchmark targets": ("docs/benchmarks.md", targets_table),

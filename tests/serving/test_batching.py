@@ -147,6 +147,30 @@ def test_what_is_too_much_is_refused_with_a_time():
     run(test, queue_items=4)
 
 
+def test_what_would_be_too_late_is_refused():
+    async def test(batcher: Batcher, compute: Slow) -> None:
+        compute.may_go.clear()
+        learned = ask(batcher, [0])
+        await until(lambda: compute.begun == 1)
+        await asyncio.sleep(0.1)
+        compute.may_go.set()
+        assert await learned == [0]  # at most ten a second, then
+        compute.may_go.clear()
+        asked = [ask(batcher, [1])]
+        await until(lambda: compute.begun == 2)
+        asked.append(ask(batcher, [2], work=100))  # at least ten seconds
+        await until(lambda: batcher.num_waiting == 1)
+        with pytest.raises(QueueFullError) as caught:
+            await batcher.submit("k", [3], work=1, timeout=5)
+        assert caught.value.retry_after >= 10
+        asked.append(ask(batcher, [4], timeout=1000))
+        await until(lambda: batcher.num_waiting == 2)
+        compute.may_go.set()
+        assert await asyncio.gather(*asked) == [[2], [4], [8]]
+
+    run(test)
+
+
 def test_late_work_is_not_done_and_makes_room():
     async def test(batcher: Batcher, compute: Slow) -> None:
         compute.may_go.clear()

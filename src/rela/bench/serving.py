@@ -27,6 +27,9 @@ OVERLOAD: Final = 4.0
 _DONE: Final = 200
 _REFUSED: Final = 503
 _STARTING: Final = 120.0  # seconds
+_ROUND: Final = 10.0  # seconds
+_PER_CLIENT: Final = 5, 40
+"""Requests of a round, at least and at most."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,6 @@ def measure_gain(
     texts: Sequence[str],
     *,
     clients: int,
-    requests: int,
     rounds: int,
     beam: int = 4,
     options: Sequence[str] = (),
@@ -114,13 +116,15 @@ def measure_gain(
 ) -> Speed:
     """How many times more requests are answered in the same time, if those of all clients are computed together.
 
-    Two services run, one of which takes one request at a time; they are asked in turn.
+    Two services run, one of which takes one request at a time; they are asked in turn, for so many requests that the
+    slower one has about ten seconds to do, or less where it is fast.
     """
     ratios: list[float] = []
     rates: list[float] = []
     with running_service(model, *options) as together, running_service(model, *options, "--batch", "1") as single:
-        for service in (together, single):
-            _rate(service, texts, clients, 2 * clients, beam)
+        _rate(together, texts, clients, 2 * clients, beam)
+        slow = _rate(single, texts, clients, 2 * clients, beam)
+        requests = clients * min(_PER_CLIENT[1], max(_PER_CLIENT[0], round(_ROUND * slow / clients)))
         for number in range(rounds):
             found: dict[str, float] = {}
             for service in (together, single) if number % 2 == 0 else (single, together):

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rela.bench.timing import Speed
 
 _ASKED_GAIN = 3.0
-_PER_CLIENT = 20  # requests of a round
 
 
 @stoppable
@@ -66,7 +65,7 @@ def serve(
         """All of one model."""
 
         def one_by_one_and_together(beam: int) -> dict[str, Any]:
-            asked = {"clients": clients, "requests": _PER_CLIENT * clients, "rounds": rounds, "beam": beam}
+            asked = {"clients": clients, "rounds": rounds, "beam": beam}
             with progress(console, f"{name}, beam {beam}: one by one and together", rounds) as advance:
                 return asdict(measure_gain(path, texts, **asked, options=options, on_round=advance))
 

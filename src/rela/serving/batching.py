@@ -20,6 +20,7 @@ Compute = Callable[[Hashable, list[Any], Callable[[], None]], Sequence[Any]]
 together. The third is to be called between steps of the work: it raises when nobody waits for it any more."""
 
 _MEMORY: Final = 0.8  # of what is known about the speed, when a new batch tells
+_HOPE: Final = 0.8  # of its time may go by before a job's turn comes
 _LONGEST_RETRY: Final = 60
 
 
@@ -51,7 +52,8 @@ class Batcher:
     """Takes jobs, each some items and an estimate of the work they are, and computes them in batches.
 
     A batch has at most ``batch_items`` items and ``batch_work`` of work, or is one job. Jobs are refused that would
-    make more than ``queue_items`` wait; where nothing waits, one of any size is taken.
+    make more than ``queue_items`` wait, and those whose time would most likely be over before it is their turn; where
+    nothing waits, one of any size is taken.
     """
 
     def __init__(self, compute: Compute, *, queue_items: int, batch_items: int, batch_work: int) -> None:
@@ -86,7 +88,8 @@ class Batcher:
 
     async def submit(self, key: Hashable, items: list[Any], *, work: int, timeout: float) -> list[Any]:
         """The results of the items, when they are computed. Cancelling it drops them, if nobody computes them yet."""
-        if self._closing or (self._num_waiting and self._num_waiting + len(items) > self._queue_items):
+        is_full = self._num_waiting + len(items) > self._queue_items or self._seconds_waiting() > _HOPE * timeout
+        if self._closing or (self._num_waiting and is_full):
             raise QueueFullError(self.retry_after())
         job = _Job(key, items, work, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
@@ -105,8 +108,10 @@ class Batcher:
 
     def retry_after(self) -> int:
         """Whole seconds until what waits is done, about."""
-        seconds = self._work_waiting / self._work_per_second if self._work_per_second else 1.0
-        return max(1, min(_LONGEST_RETRY, math.ceil(seconds)))
+        return max(1, min(_LONGEST_RETRY, math.ceil(self._seconds_waiting())))
+
+    def _seconds_waiting(self) -> float:
+        return self._work_waiting / self._work_per_second if self._work_per_second else 0.0
 
     async def _run(self) -> None:
         while True:
