@@ -1,9 +1,10 @@
 """A picture of a page, as a browser shows it. Needs playwright and Chromium.
 
-usage: python tools/screenshots.py REPORT.html OUT.png [--dark] [--width W] [--height H] [--hash STATE]
-       [--at SELECTOR | --only SELECTOR]
+usage: python tools/screenshots.py REPORT.html|ADDRESS OUT.png [--dark] [--width W] [--height H] [--hash STATE]
+       [--at SELECTOR | --only SELECTOR] [--do SELECTOR[=TEXT]] ...
 
-Without --height the picture has the whole page. STATE is what stands behind the # of the page's address.
+Without --height the picture has the whole page. STATE is what stands behind the # of the page's address. Before the
+picture is taken, each --do is done in turn: TEXT is written into a part of the page, or, without one, the part clicked.
 """
 
 import argparse
@@ -21,12 +22,13 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 def main() -> int:
     """Opens the page, waits until it has drawn itself, and takes the picture."""
     parser = argparse.ArgumentParser(description="Takes a picture of a page in a browser.")
-    parser.add_argument("page", type=Path)
+    parser.add_argument("page", help="a file, or the address of a service")
     parser.add_argument("picture", type=Path)
     parser.add_argument("--dark", action="store_true", help="as for people who prefer dark pages")
     parser.add_argument("--width", type=int, default=1440, help="of the window")
     parser.add_argument("--height", type=int, help="of the window; without it, the whole page")
     parser.add_argument("--hash", default="", metavar="STATE", help="what stands behind the # of the address")
+    parser.add_argument("--do", action="append", default=[], metavar="SELECTOR[=TEXT]", help="click it, or write into it")
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--only", metavar="SELECTOR", help="the part of the page that is in the picture")
     part.add_argument("--at", metavar="SELECTOR", help="the part of the page to begin with, such as #sentences")
@@ -43,7 +45,12 @@ def main() -> int:
             device_scale_factor=2 if options.width < 600 else 1,
         )
         page.on("pageerror", lambda error: print(f"screenshots: {error}", file=sys.stderr))
-        page.goto(f"{options.page.resolve().as_uri()}#{options.hash}")
+        address = options.page if "://" in options.page else Path(options.page).resolve().as_uri()
+        page.goto(f"{address}#{options.hash}", wait_until="networkidle")
+        for step in options.do:
+            selector, is_text, text = step.partition("=")
+            page.fill(selector, text) if is_text else page.click(selector)
+            page.wait_for_load_state("networkidle")
         page.evaluate("async () => { await window.relaSettled?.(); }")
         if options.at:
             page.eval_on_selector(options.at, "element => element.scrollIntoView()")
