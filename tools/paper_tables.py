@@ -1,7 +1,7 @@
 """The tables of docs/results.md, the paper at small scale: from what `rela reproduce` made, for make_documents.py."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -62,10 +62,10 @@ def study_table(name: str) -> str:
     return path.read_text(encoding="utf-8").partition("\n")[2].strip() if path.exists() else NOT_YET
 
 
-def tuning_table() -> str:
-    """Markdown: the recipes that were tried, for softmax, by their validation pairs."""
+def tuning_table(ways: Iterable[str]) -> str:
+    """Markdown: recipes that were tried, by their validation pairs."""
     lines = ["| recipe | parameters | dev loss | dev BLEU |", "|---|--:|--:|--:|"]
-    paths = [tune_laptop.RESULTS / f"{tune_laptop.folder_of(name)}.json" for name in tune_laptop.WAYS]
+    paths = [tune_laptop.RESULTS / f"{tune_laptop.folder_of(name)}.json" for name in ways]
     found = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
     if not found:
         return NOT_YET
@@ -81,5 +81,6 @@ TABLES: Final[dict[str, tuple[str, Callable[[], str]]]] = {
     "paper claims": (PAGE, claims_table),
     **{f"paper claim {number}": (PAGE, partial(claim_parts, number)) for number in range(1, NUM_CLAIMS + 1)},
     **{f"paper table {name}": (PAGE, partial(study_table, name)) for name in SHOWN},
-    "paper tuning": (PAGE, tuning_table),
+    "paper tuning": (PAGE, partial(tuning_table, tune_laptop.WAYS)),
+    "paper tuning of rela-g": (PAGE, partial(tuning_table, tune_laptop.AFTERWARDS)),
 }

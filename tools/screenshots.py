@@ -28,7 +28,9 @@ def main() -> int:
     parser.add_argument("--width", type=int, default=1440, help="of the window")
     parser.add_argument("--height", type=int, help="of the window; without it, the whole page")
     parser.add_argument("--hash", default="", metavar="STATE", help="what stands behind the # of the address")
-    parser.add_argument("--do", action="append", default=[], metavar="SELECTOR[=TEXT]", help="click it, or write into it")
+    parser.add_argument(
+        "--do", action="append", default=[], metavar="SELECTOR[=TEXT]", help="click it, or write into it"
+    )
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--only", metavar="SELECTOR", help="the part of the page that is in the picture")
     part.add_argument("--at", metavar="SELECTOR", help="the part of the page to begin with, such as #sentences")
@@ -49,7 +51,10 @@ def main() -> int:
         page.goto(f"{address}#{options.hash}", wait_until="networkidle")
         for step in options.do:
             selector, is_text, text = step.partition("=")
-            page.fill(selector, text) if is_text else page.click(selector)
+            if is_text:
+                page.fill(selector, text)
+            else:
+                page.click(selector)
             page.wait_for_load_state("networkidle")
         page.evaluate("async () => { await window.relaSettled?.(); }")
         if options.at:
