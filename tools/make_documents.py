@@ -347,7 +347,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         for table in ("models", "aer", "best-heads", "hallucination")
     },
     **sieve_tables.TABLES,
-    **{name: paper_tables.TABLES[name] for name in ("paper tuning", "paper tuning of rela-g")},
+    **paper_tables.TABLES,
 }
 """The marks around a table, the document it stands in, and what makes it."""
 
