@@ -158,15 +158,17 @@ def test_what_would_be_too_late_is_refused():
         compute.may_go.clear()
         asked = [ask(batcher, [1])]
         await until(lambda: compute.begun == 2)
-        asked.append(ask(batcher, [2], work=100))  # at least ten seconds
+        asked.append(ask(batcher, [2], work=999))  # at least 99 seconds, but less than a batch
         await until(lambda: batcher.num_waiting == 1)
-        with pytest.raises(QueueFullError) as caught:
-            await batcher.submit("k", [3], work=1, timeout=5)
-        assert caught.value.retry_after >= 10
-        asked.append(ask(batcher, [4], timeout=1000))
+        asked.append(ask(batcher, [3], timeout=5))
         await until(lambda: batcher.num_waiting == 2)
+        with pytest.raises(QueueFullError) as caught:
+            await batcher.submit("k", [4], work=1, timeout=5)
+        assert caught.value.retry_after > 10
+        asked.append(ask(batcher, [5], timeout=1000))
+        await until(lambda: batcher.num_waiting == 3)
         compute.may_go.set()
-        assert await asyncio.gather(*asked) == [[2], [4], [8]]
+        assert await asyncio.gather(*asked) == [[2], [4], [6], [10]]
 
     run(test)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import resource
 import socket
 import time
@@ -19,6 +20,7 @@ from rela.serving.turnstile import Turnstile
 SECONDS = 0.5
 HEAD = b"POST /x HTTP/1.1\r\nhost: here\r\n"
 REQUEST = HEAD + b"content-length: 0\r\n\r\n"
+WITH_BODY = HEAD + b"content-length: 5\r\n\r\nabcde"
 LARGE = 1 << 25
 AT_WORK = 3  # requests, at most
 
@@ -105,7 +107,7 @@ def test_half_a_head_has_its_time():
         found = await reader.read()
         assert SECONDS <= time.monotonic() - began < SECONDS + 2
         assert found.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
-        assert found.endswith(b'{"detail": "expected a request within 0.5 s, got 30 bytes of its head and no end"}')
+        assert found.endswith(b'{"detail": "expected a request within 0.5 s, got 30 bytes and no end"}')
         assert served.ended == {"late head": 1}
 
     run(test)
@@ -262,6 +264,104 @@ def test_requests_that_came_together_take_a_place_each_when_they_are_at_work():
         assert served.ended == {"refused /x": 1}
 
     run(test)
+
+
+def test_a_request_in_pieces_is_refused_too():
+    async def test(served: Served) -> None:
+        inside = [await served.open(REQUEST) for _ in range(AT_WORK)]
+        await asyncio.sleep(0.1 * SECONDS)
+        reader, writer = await served.open()
+        for letter in WITH_BODY:
+            writer.write(bytes([letter]))
+            await writer.drain()
+            await asyncio.sleep(0)
+        assert await statuses(reader) == [503]
+        assert await statuses(*(reader for reader, _ in inside)) == [200] * AT_WORK
+        writer.write(WITH_BODY[:30])
+        await asyncio.sleep(0.05)
+        writer.write(WITH_BODY[30:])
+        assert await statuses(reader) == [200]
+        assert served.ended == {"refused /x": 1}
+
+    run(test)
+
+
+def test_a_request_in_pieces_finds_room_meanwhile():
+    async def test(served: Served) -> None:
+        inside = [await served.open(REQUEST) for _ in range(AT_WORK)]
+        await asyncio.sleep(0.1 * SECONDS)
+        reader, writer = await served.open(WITH_BODY[:-1])
+        assert await statuses(*(reader for reader, _ in inside)) == [200] * AT_WORK
+        writer.write(WITH_BODY[-1:])
+        assert await statuses(reader) == [200]
+        assert not served.ended
+
+    run(test)
+
+
+def test_half_a_request_that_would_be_refused_has_its_time():
+    async def test(served: Served) -> None:
+        for _ in range(AT_WORK):
+            await served.open(REQUEST)
+        await asyncio.sleep(0.1 * SECONDS)
+        reader, _ = await served.open(WITH_BODY[:-1])
+        assert await statuses(reader) == [408]
+        assert served.ended == {"late head": 1}
+
+    run(test)
+
+
+async def early(scope: Any, receive: Any, send: Any) -> None:
+    """Answers what asks for /x before it is read."""
+    if scope["path"] == "/x":
+        await answer(send, b"no")
+    else:
+        await time_left(scope, receive, send)
+
+
+def test_after_an_early_answer_the_next_request_has_all_of_its_time():
+    async def test(served: Served) -> None:
+        reader, writer = await served.open(WITH_BODY[:-3])
+        assert await statuses(reader) == [200]
+        writer.write(WITH_BODY[-3:])
+        await asyncio.sleep(0.7 * SECONDS)
+        writer.write(REQUEST.replace(b"/x", b"/y"))
+        await reader.readuntil(b"\r\n\r\n")
+        assert float(await reader.readexactly(7)) > 0.5 * SECONDS
+        writer.write(WITH_BODY[:-3])
+        assert await statuses(reader) == [200]
+        await asyncio.sleep(0.7 * SECONDS)
+        writer.write(WITH_BODY[-3:] + REQUEST.replace(b"/x", b"/y"))
+        await reader.readuntil(b"\r\n\r\n")
+        assert float(await reader.readexactly(7)) > 0.5 * SECONDS
+        assert not served.ended
+
+    run(test, app=early)
+
+
+@pytest.mark.parametrize("data", [b"hello\r\n\r\n", HEAD + b"content-length: -1\r\n\r\n"])
+def test_what_is_not_http(data: bytes):
+    async def test(served: Served) -> None:
+        reader, _ = await served.open(data)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n")
+        assert "expected HTTP/1.1" in json.loads(await reader.read())["detail"]
+        assert served.ended == {"not HTTP": 1}
+
+    run(test)
+
+
+def test_garbage_after_an_early_answer_ends_the_connection():
+    async def test(served: Served) -> None:
+        reader, writer = await served.open(HEAD + b"transfer-encoding: chunked\r\n\r\n")
+        assert await statuses(reader) == [200]
+        writer.write(b"no chunk\r\n")
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        await served.until_empty()
+        assert served.ended == {"not HTTP": 1}
+
+    run(test, app=early)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import time
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -103,6 +104,82 @@ def test_several_workers(models: dict[str, Path]):
         assert process.stdout.read() == STOPPED  # as a single one does, and nothing else
 
 
+@pytest.mark.slow
+def test_a_worker_that_cannot_begin_is_no_reason_for_the_others_to_end(models: dict[str, Path], tmp_path: Path):
+    folder = shutil.copytree(models["rela-g"] / "model", tmp_path / "model")
+    with begun(folder, "--port", "0", "--workers", "2", "--threads", "1") as process:
+        assert process.stdout is not None
+        address = address_of(process.stdout.readline())
+        shutil.move(folder, tmp_path / "elsewhere")
+        os.kill(_workers(process.pid)[0], signal.SIGKILL)
+        assert process.stdout.readline() == b"rela: note: a worker ended with code -9; another takes its place\n"
+        note = process.stdout.readline()
+        assert note.startswith(b"rela: note: a worker could not begin: ")
+        assert note.endswith(b"; tried again in 1 s\n")
+        assert post(address, "/translate", {"text": "four!"}).status_code == 200
+        shutil.move(tmp_path / "elsewhere", folder)
+        _wait_for(lambda: len(_workers(process.pid)) == 2)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+
+
+@pytest.mark.slow
+def test_workers_end_with_the_first_process(models: dict[str, Path]):
+    with begun(models["rela-g"], "--port", "0", "--workers", "2", "--threads", "1") as process:
+        assert process.stdout is not None
+        address = address_of(process.stdout.readline())
+        place = ("127.0.0.1", int(address.rpartition(":")[2]))
+        process.kill()
+        _wait_for(lambda: _is_refused(place))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_when_it_ends_nobody_comes_in_and_a_second_signal_does_not_wait(models: dict[str, Path], workers: str):
+    slow = {"text": [f"{'one two three four! ' * 90}{number}" for number in range(60)], "beam": 5}
+    arguments = (
+        models["rela-g"],
+        "--port",
+        "0",
+        "--workers",
+        workers,
+        "--threads",
+        "1",
+        "--timeout",
+        "120",
+        "--work",
+        "9999999",
+    )
+    with begun(*arguments) as process, ThreadPoolExecutor(8) as pool:
+        assert process.stdout is not None
+        address = address_of(process.stdout.readline())
+        asked = [pool.submit(post, address, "/translate", slow) for _ in range(8)]
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        _wait_for(lambda: _is_refused(("127.0.0.1", int(address.rpartition(":")[2]))))
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert process.stdout.read() == STOPPED
+        ends = [one.exception() or one.result().status_code for one in asked]
+        assert any(isinstance(end, httpx.TransportError) for end in ends), ends
+
+
+def _is_refused(place: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(place, timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def _wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
 def _workers(process: int) -> list[int]:
     """Processes that it started, but for Python's own."""
     found = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
@@ -159,6 +236,11 @@ class TestCommand:
         assert done.stderr.startswith(
             "rela: error: host: expected a name or address of this machine, got '192.0.2.1' ("
         )
+
+    def test_no_host(self, models: dict[str, Path]):
+        done = rela_program("serve", str(models["rela-g"]), "--host", "")
+        assert done.returncode == 2
+        assert "--host: expected an address or a name, got none" in done.stderr
 
     def test_a_time_without_an_end(self, models: dict[str, Path]):
         done = rela_program("serve", str(models["rela-g"]), "--timeout", "inf")

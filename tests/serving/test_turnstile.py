@@ -4,20 +4,21 @@ import json
 
 import pytest
 
-from rela.serving.turnstile import Turnstile
+from rela.serving.turnstile import Turnstile, closes_after
 
 BODY = b'{"text": "a dog"}'
 REQUEST = b"POST /translate HTTP/1.1\r\nhost: here\r\ncontent-length: 17\r\n\r\n" + BODY
 
 
-def turnstile(most: int = 1, seconds: int = 7) -> tuple[Turnstile, list[str]]:
+def turnstile(most: int = 1, *, origins: bool = False) -> tuple[Turnstile, list[str]]:
     refused: list[str] = []
-    made = Turnstile(most, routes=("/translate", "/score"), retry_after=lambda: seconds, count=refused.append)
+    routes = ("/translate", "/score")
+    made = Turnstile(most, routes=routes, origins=origins, retry_after=lambda: 7, count=refused.append)
     return made, refused
 
 
-def full() -> tuple[Turnstile, list[str]]:
-    made, refused = turnstile()
+def full(*, origins: bool = False) -> tuple[Turnstile, list[str]]:
+    made, refused = turnstile(origins=origins)
     made.enter()
     return made, refused
 
@@ -46,43 +47,81 @@ def test_there_is_room_again_when_one_leaves():
     assert refused == ["/translate"]
 
 
+def with_line(line: bytes) -> bytes:
+    return REQUEST.replace(b"host: here", b"host: here\r\n" + line)
+
+
 @pytest.mark.parametrize(
-    "head",
+    "request_",
     [
-        b"POST /score HTTP/1.1\r\nContent-Length:17\r\nhost: here",
-        b"POST /translate HTTP/1.1\r\nhost: here\r\nCONTENT-LENGTH: \t17 ",
+        b"POST /score HTTP/1.1\r\nContent-Length:17\r\nhost: here\r\n\r\n" + BODY,
+        b"POST /translate HTTP/1.1\r\nhost: here\r\nCONTENT-LENGTH: \t17 \r\n\r\n" + BODY,
+        b"POST /translate HTTP/1.1\r\nhost: here\r\ncontent-length: 0\r\n\r\n",
+        with_line(b"Connection: keep-alive"),
+        with_line(b"Origin: http://here"),
     ],
 )
-def test_heads_in_other_forms(head: bytes):
+def test_other_forms_of_a_request(request_: bytes):
     made, _ = full()
-    assert made.refusal(head + b"\r\n\r\n" + BODY) is not None
+    answer = made.refusal(request_)
+    assert answer is not None
+    assert b"connection" not in answer
+    assert not closes_after(request_)
+    for end in range(1, len(request_)):
+        assert made.refusal(request_[:end]) is None
+        assert made.may_refuse(request_[:end])
+
+
+def test_a_connection_that_is_to_be_closed():
+    made, _ = full()
+    request = with_line(b"Connection: Close")
+    answer = made.refusal(request)
+    assert answer is not None
+    assert b"\r\nconnection: close\r\n" in answer
+    assert closes_after(request)
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
-        REQUEST[:-1],
         REQUEST + b"P",
         REQUEST + REQUEST,
-        REQUEST[: REQUEST.index(BODY)],
         b"POST /translate HTTP/1.1\r\nhost: here\r\n\r\n" + BODY,
         REQUEST.replace(b"POST", b"GET"),
+        b"GET",
+        b"POST /models",
         REQUEST.replace(b"/translate", b"/models"),
         REQUEST.replace(b"/translate", b"/translate?a=b"),
         REQUEST.replace(b"HTTP/1.1", b"HTTP/1.0"),
-        REQUEST.replace(b"host: here", b"host: here\r\nOrigin: http://elsewhere"),
-        REQUEST.replace(b"host: here", b"Connection: close"),
-        REQUEST.replace(b"host: here", b"expect: 100-continue"),
-        REQUEST.replace(b"host: here", b"transfer-encoding: chunked"),
-        REQUEST.replace(b"host: here", b"content-length: 17"),
-        REQUEST.replace(b"host: here", b"content-length: 1"),
-        REQUEST.replace(b"host: here", b"content-length : 1"),
+        with_line(b"Connection: upgrade"),
+        with_line(b"Connection: keep-alive, upgrade"),
+        with_line(b"expect: 100-continue"),
+        with_line(b"transfer-encoding: chunked"),
+        with_line(b"content-length: 17"),
+        with_line(b"content-length: 1"),
+        with_line(b"content-length : 1"),
         REQUEST.replace(b"content-length: 17", b"content-length: +17"),
+        REQUEST.replace(b"content-length: 17", b"content-length: 170000"),
+        REQUEST.replace(b"content-length: 17", b"content-length: " + 9999 * b"9"),
         REQUEST.replace(b"content-length", b"xcontent-length"),
+        b"POST /translate HTTP/1.1\r\n" + 70_000 * b"a",
     ],
 )
 def test_what_needs_more_than_a_word_is_read(data: bytes):
     made, refused = full()
     assert made.refusal(data) is None
+    assert not made.may_refuse(data)
     assert refused == []
+
+
+def test_pages_of_elsewhere_get_all_headers_of_their_answer():
+    made, _ = full(origins=True)
+    assert made.refusal(with_line(b"Origin: http://elsewhere")) is None
+    assert not made.may_refuse(with_line(b"Origin: http://elsewhere")[:-1])
+    assert made.refusal(REQUEST) is not None
+
+
+def test_where_there_is_room_nothing_is_held():
+    made, _ = turnstile()
+    assert not made.may_refuse(REQUEST[:40])
+    assert made.refusal(REQUEST) is None

@@ -71,6 +71,8 @@ def serve(
         raise typer.BadParameter(f"--precision: expected fp32 or int8, got {precision!r}")
     if token == "" or (token is None and os.environ.get(_TOKEN) == ""):
         raise typer.BadParameter(f"--token: expected a token, got an empty one; leave it out, and unset {_TOKEN}")
+    if not host.strip():
+        raise typer.BadParameter("--host: expected an address or a name, got none; 0.0.0.0 listens to all")
     with told_when_stopped(lambda: "the same command starts it again"):
         named = named_models(models)
         if token is None and not _is_local(host):

@@ -6,7 +6,6 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 import torch
 
+from rela._parent import end_with_parent
 from rela.filtering.calibration import Calibration
 from rela.filtering.scorer import Scorer, WindowScores
 from rela.text.rows import RowWindow
@@ -98,18 +98,10 @@ _scorer: tuple[Scorer, bool] | None = None  # of a process of the pool
 def _start(options: PoolOptions) -> None:
     global _scorer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process is told, and ends this one
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
     _scorer = _load(options), options.spans
-
-
-def _end_with_parent() -> None:
-    """A process whose parent was killed would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _load(options: PoolOptions) -> Scorer:

@@ -16,7 +16,7 @@ from fastapi.security import HTTPBearer
 from rela._version import __version__
 from rela.serving.batching import Batcher, QueueFullError, TooLateError
 from rela.serving.door import Door
-from rela.serving.limits import BodyLimit, Ending
+from rela.serving.limits import BodyLimit, Ending, LastAnswers
 from rela.serving.looking import most_weights
 from rela.serving.measured import Measured
 from rela.serving.metrics import CONTENT_TYPE, Metrics
@@ -240,4 +240,5 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, ending: 
             allow_headers=["authorization", "content-type"],
         )
     routes = {path for route in app.routes if (path := getattr(route, "path", None)) is not None}
+    app.add_middleware(LastAnswers, ending=ending)
     app.add_middleware(Measured, metrics=metrics, routes=routes)

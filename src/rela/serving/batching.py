@@ -19,7 +19,7 @@ Compute = Callable[[Hashable, list[Any], Callable[[], None]], Sequence[Any]]
 """The results of some items, in order. The key is what they have in common: only items of one key are computed
 together. The third is to be called between steps of the work: it raises when nobody waits for it any more."""
 
-_MEMORY: Final = 0.8  # of what is known about the speed, when a new batch tells
+_MEMORY: Final = 0.8  # of the speed, from one batch to the next
 _HOPE: Final = 0.8  # of its time may go by before a job's turn comes
 _LONGEST_RETRY: Final = 60
 
@@ -52,8 +52,8 @@ class Batcher:
     """Takes jobs, each some items and an estimate of the work they are, and computes them in batches.
 
     A batch has at most ``batch_items`` items and ``batch_work`` of work, or is one job. Jobs are refused that would
-    make more than ``queue_items`` wait, and those whose time would most likely be over before it is their turn; where
-    nothing waits, one of any size is taken.
+    make more than ``queue_items`` wait, and, where a batch waits already, those whose time would most likely be over
+    before it is their turn. Where nothing waits, one of any size is taken.
     """
 
     def __init__(self, compute: Compute, *, queue_items: int, batch_items: int, batch_work: int) -> None:
@@ -65,7 +65,7 @@ class Batcher:
         self._closing = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
         self._runner: asyncio.Task[None] | None = None
-        self._work_per_second = 0.0
+        self._work_done = self._seconds_taken = 0.0  # of late
         self.num_batches = 0
         self.num_items = 0
 
@@ -88,8 +88,7 @@ class Batcher:
 
     async def submit(self, key: Hashable, items: list[Any], *, work: int, timeout: float) -> list[Any]:
         """The results of the items, when they are computed. Cancelling it drops them, if nobody computes them yet."""
-        is_full = self._num_waiting + len(items) > self._queue_items or self._seconds_waiting() > _HOPE * timeout
-        if self._closing or (self._num_waiting and is_full):
+        if self._closing or (self._num_waiting and self._is_full(len(items), timeout)):
             raise QueueFullError(self.retry_after())
         job = _Job(key, items, work, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
@@ -106,12 +105,19 @@ class Batcher:
                 self._num_waiting -= len(items)
                 self._work_waiting -= work
 
+    def _is_full(self, more: int, timeout: float) -> bool:
+        if self._num_waiting + more > self._queue_items:
+            return True
+        # Less than a batch is done at once, at a speed that smaller ones do not tell.
+        is_a_batch = self._num_waiting >= self._batch_items or self._work_waiting >= self._batch_work
+        return is_a_batch and self._seconds_waiting() > _HOPE * timeout
+
     def retry_after(self) -> int:
         """Whole seconds until what waits is done, about."""
         return max(1, min(_LONGEST_RETRY, math.ceil(self._seconds_waiting())))
 
     def _seconds_waiting(self) -> float:
-        return self._work_waiting / self._work_per_second if self._work_per_second else 0.0
+        return self._work_waiting * self._seconds_taken / self._work_done if self._work_done else 0.0
 
     async def _run(self) -> None:
         while True:
@@ -168,8 +174,8 @@ class Batcher:
                 await self._batch([job])
 
     def _learn(self, jobs: list[_Job], seconds: float) -> None:
+        """The speed, of late. A large batch says more than a small one."""
         self.num_batches += 1
         self.num_items += sum(len(job.items) for job in jobs)
-        speed = sum(job.work for job in jobs) / max(seconds, 1e-6)
-        known = self._work_per_second
-        self._work_per_second = speed if not known else _MEMORY * known + (1 - _MEMORY) * speed
+        self._work_done = _MEMORY * self._work_done + sum(job.work for job in jobs)
+        self._seconds_taken = _MEMORY * self._seconds_taken + max(seconds, 1e-6)

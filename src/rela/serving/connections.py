@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -12,7 +13,7 @@ from typing import Any, Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rela.serving.turnstile import Turnstile
+from rela.serving.turnstile import Turnstile, closes_after
 
 OWN_FILES: Final = 40
 """Files that a service has open beside its connections: libraries, models, the log."""
@@ -40,6 +41,8 @@ class Connection(H11Protocol):
         self._seconds, self._most, self._turnstile, self._count = seconds, most, turnstile, count
         self._is_asking = False
         self._is_inside = False
+        self._held = b""  # of a request that will be refused, if there is still no room when all of it is there
+        self._deadline = math.inf
         self._late: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
@@ -53,12 +56,29 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        if not self._is_asking:
-            if not self.transport.get_write_buffer_size() and (refusal := self._turnstile.refusal(data)):
-                self._answer_unread(refusal)
+        data, self._held = self._held + data, b""
+        if self._is_between() and not self.transport.get_write_buffer_size():
+            if refusal := self._turnstile.refusal(data):
+                self._answer_unread(refusal, closes_after(data))
                 return
+            if self._turnstile.may_refuse(data):
+                self._held = data
+                if not self._is_asking:
+                    self._begin()
+                return
+        if not self._is_asking and not self._is_answered_early():
             self._begin()
+        self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        was_early = self._is_answered_early()
+        self.app_state["deadline"] = self._deadline if self._is_asking else time.monotonic() + self._seconds
         super().data_received(data)
+        if was_early and not self._is_answered_early() and not self.transport.is_closing():
+            if self.conn.trailing_data[0] or self.conn.their_state is not h11.IDLE:
+                self._begin()
+            else:
+                self._rest()
         self._go_inside(self._has_come())
 
     def on_response_complete(self) -> None:
@@ -66,11 +86,21 @@ class Connection(H11Protocol):
         _cancel(self._late, self._unread)
         self._unread = self.loop.call_later(self._seconds, self._drop_unread)
         self._is_asking = False
-        if self.conn.trailing_data[0]:
+        if self._is_answered_early():  # what is left of it is thrown away, but not for ever
+            self._late = self.loop.call_later(self._seconds, self._too_late)
+        elif self.conn.trailing_data[0]:
             self._begin()
         self._go_inside(False)
         super().on_response_complete()
         self._go_inside(self._has_come())
+
+    def send_400_response(self, msg: str) -> None:
+        """What came is not HTTP. There is nobody to be told if the answer was given already."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._refuse(400, f"expected HTTP/1.1, got something else: {msg}", "not HTTP")
+        else:
+            self._count("not HTTP")
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         _cancel(self._late, self._unread)
@@ -86,25 +116,42 @@ class Connection(H11Protocol):
             self._is_inside = inside
             (self._turnstile.enter if inside else self._turnstile.leave)()
 
-    def _answer_unread(self, answer: bytes) -> None:
-        """The connection waits for its next request afterwards, as after any answer."""
+    def _is_between(self) -> bool:
+        """Two requests: nothing is read, and nothing at work."""
+        return self.conn.their_state is h11.IDLE and self.conn.our_state is h11.IDLE and not self.conn.trailing_data[0]
+
+    def _is_answered_early(self) -> bool:
+        """A request that has not come to its end."""
+        return self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
+
+    def _answer_unread(self, answer: bytes, close: bool) -> None:
+        """The connection waits for its next request afterwards, as after any answer, or is closed."""
+        self._is_asking = False
+        self.transport.write(answer)
+        if close:
+            self.transport.close()
+        else:
+            self._rest()
+
+    def _rest(self) -> None:
         _cancel(self._late)
         self._unset_keepalive_if_required()
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
-        self.transport.write(answer)
 
     def _begin(self) -> None:
         """The first byte of a request."""
         _cancel(self._late)
+        self._unset_keepalive_if_required()
         self._is_asking = True
-        self.app_state["deadline"] = time.monotonic() + self._seconds
+        self._deadline = time.monotonic() + self._seconds
+        self.app_state["deadline"] = self._deadline
         self._late = self.loop.call_later(self._seconds, self._too_late)
 
     def _too_late(self) -> None:
         if self.conn.their_state is not h11.IDLE:  # there is an app at work, which knows what time it is
             self._late = self.loop.call_later(self._seconds, self._abort)
-        elif received := len(self.conn.trailing_data[0]):
-            detail = f"expected a request within {self._seconds:g} s, got {received:,} bytes of its head and no end"
+        elif received := len(self.conn.trailing_data[0]) + len(self._held):
+            detail = f"expected a request within {self._seconds:g} s, got {received:,} bytes and no end"
             self._refuse(408, detail, "late head")
         else:
             self.transport.close()

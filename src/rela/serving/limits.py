@@ -40,6 +40,22 @@ class Ending:
                 self._waiting.discard(waiting)
 
 
+class LastAnswers:
+    """Middleware: answers that are given while the service ends say that their connection ends with them."""
+
+    def __init__(self, app: Any, *, ending: Ending) -> None:
+        self._app, self._ending = app, ending
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def last(message: Any) -> None:
+            if self._ending.begun and message["type"] == "http.response.start":
+                headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"connection"]
+                message = {**message, "headers": [*headers, (b"connection", b"close")]}
+            await send(message)
+
+        await self._app(scope, receive, last if scope["type"] == "http" else send)
+
+
 class BodyLimit:
     """Middleware: reads a body as far as it may go, and for as long as it may take.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import math
 import socket
 from collections.abc import Callable
@@ -40,7 +41,8 @@ def serve(settings: Settings, listener: socket.socket, answering: Callable[[], o
         settings.queue + _BATCHES * settings.batch,
         routes=TAKES_JSON,
         retry_after=batcher.retry_after,
-        count=lambda route: metrics.count("rela_requests_total", route=route, method="POST", status="503"),
+        origins=bool(settings.origins),
+        count=lambda route: _count_refused(metrics, route),
     )
     connection: Any = functools.partial(
         Connection,
@@ -53,13 +55,18 @@ def serve(settings: Settings, listener: socket.socket, answering: Callable[[], o
         create_app(settings, models, batcher, metrics, ending),
         http=connection,
         ws="none",
-        log_level="warning",
+        log_level="error",  # what clients do wrong is counted; in a log, each could fill the disk
         access_log=False,
         server_header=False,
         backlog=backlog,
         timeout_graceful_shutdown=math.ceil(settings.timeout) + _EXTRA,
     )
     _Server(config, ending, answering).run(sockets=[listener])
+
+
+def _count_refused(metrics: Metrics, route: str) -> None:
+    metrics.count("rela_requests_total", route=route, method="POST", status="503")
+    metrics.observe("rela_request_seconds", 0.0, route=route)
 
 
 class _Server(uvicorn.Server):
@@ -78,3 +85,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._ending.begin()
         await super().shutdown(sockets)
+        if self.force_exit:  # a second signal does not wait: those who still do are left, and no log has to say so
+            logging.disable(logging.CRITICAL)
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()

@@ -113,6 +113,15 @@ def test_the_program_says_what_it_cut(made: Made) -> None:
     assert done.stderr.decode() == "note: 1 lines have more than 2 pieces; their ends are cut\n"
 
 
+def test_the_program_says_what_is_no_text(made: Made) -> None:
+    command = [sys.executable, str(made.exported / "translate.py"), "--beam", "1"]
+    done = subprocess.run(command, input=b"one\0two\n\xff\none\n", capture_output=True, check=True)
+    assert done.stderr.decode().startswith("note: 2 lines are not UTF-8, or have a NUL")
+    whole = subprocess.run(command, input="one\ufffdtwo\n\ufffd\none\n".encode(), capture_output=True, check=True)
+    assert done.stdout == whole.stdout
+    assert not whole.stderr
+
+
 def test_sentences_may_come_one_by_one_and_be_empty(made: Made) -> None:
     translator = OnnxTranslator.load(made.exported)
     texts = ["one two!", "", "four!"]
@@ -196,6 +205,24 @@ class TestCommand:
         assert export(str(made.model), "--onnx", "mine") == 1
         assert "expected a new folder, or an export to replace" in capsys.readouterr().err
         assert Path("mine/thesis.txt").read_text() == "years of work"
+
+    def test_files_beside_an_export_are_not_lost(self, made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+        shutil.copytree(made.exported, "out")
+        Path("out/notes.txt").write_text("of mine")
+        assert export(str(made.model), "--onnx", "out") == 1
+        assert "got notes.txt beside it" in capsys.readouterr().err
+        assert Path("out/notes.txt").exists()
+
+    def test_this_folder_is_not_replaced(self, made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+        assert export(str(made.model), "--onnx", ".") == 1
+        assert "expected a folder beside or below this one" in capsys.readouterr().err
+
+    def test_a_link_stays_one(self, made: Made) -> None:
+        Path("old").mkdir()
+        Path("link").symlink_to("old")
+        assert export(str(made.model), "--onnx", "link") == 0
+        assert Path("link").is_symlink()
+        assert Path("old/decoder.onnx").exists()
 
     def test_a_model_that_is_none(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert export("nowhere", "--onnx", "out") == 1

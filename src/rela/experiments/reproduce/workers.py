@@ -10,13 +10,13 @@ import multiprocessing
 import os
 import queue
 import signal
-import threading
 import traceback
 from collections.abc import Generator, Sequence
 from functools import partial
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from rela._parent import end_with_parent
 from rela.experiments.reproduce.places import Places
 from rela.experiments.reproduce.plan import Job
 
@@ -153,7 +153,7 @@ def _stopping(running: dict[str, BaseProcess]) -> Generator[None]:
 def _work(places: Places, job: Job, threads: int, messages: Any, launch: Launch | None) -> None:
     """A process: one job from its beginning to its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and tells this one by SIGTERM
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent(_PATIENCE)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     import torch
 
@@ -172,13 +172,3 @@ def _work(places: Places, job: Job, threads: int, messages: Any, launch: Launch 
         messages.put(_Message("error", job.name, (" ".join(str(error).split()) or type(error).__name__,)))
     except Exception:
         messages.put(_Message("error", job.name, (traceback.format_exc(),)))
-
-
-def _end_with_parent() -> None:
-    """A parent that was killed cannot say so."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-        threading.Event().wait(_PATIENCE)
-        os._exit(1)

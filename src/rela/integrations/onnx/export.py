@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import json
 import logging
-import os
 import shutil
 import warnings
 from collections.abc import Generator
@@ -35,6 +34,7 @@ def export_onnx(model: Path, out: Path, *, int8: bool = False) -> dict[str, Any]
     translations may differ.
     """
     check_packages()
+    out = out.resolve()  # a link stays one
     _check_new(out)
     from rela.integrations.onnx.runner import CONFIG_FILE, DECODER_FILE, ENCODER_FILE, FORMAT
 
@@ -80,14 +80,26 @@ def check_packages() -> None:
 
 def _check_new(out: Path) -> None:
     """Only what `rela export` wrote is replaced."""
-    if not os.path.lexists(out) or (out.is_dir() and not any(out.iterdir())):
+    if out == Path.cwd():
+        raise FileExistsError(f"{out}: expected a folder beside or below this one, got this one; name another")
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     from rela.integrations.onnx.runner import CONFIG_FILE, FORMAT
 
+    written: set[str] | None = None
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        if json.loads((out / CONFIG_FILE).read_text(encoding="utf-8")).get("format") == FORMAT:
-            return
-    raise FileExistsError(f"{out}: expected a new folder, or an export to replace, got something else; name another")
+        config = json.loads((out / CONFIG_FILE).read_text(encoding="utf-8"))
+        if config.get("format") == FORMAT:
+            written = {*config.get("files", ()), CONFIG_FILE, PROGRAM_FILE, "__pycache__"}
+    if written is None:
+        raise FileExistsError(
+            f"{out}: expected a new folder, or an export to replace, got something else; name another"
+        )
+    if others := sorted(path.name for path in out.iterdir() if path.name not in written):
+        raise FileExistsError(
+            f"{out}: expected nothing but an export, which would be replaced, got {others[0]} beside it; move it away, "
+            "or name another folder"
+        )
 
 
 def _write_graph(graph: Graph, path: Path, *, int8: bool) -> None:

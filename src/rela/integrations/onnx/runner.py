@@ -419,8 +419,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         translator = OnnxTranslator.load(options.model, options.threads)
-        cut = 0
-        for lines in _windows(sys.stdin.buffer):
+        cut = malformed = 0
+        for lines, num_malformed in _windows(sys.stdin.buffer):
+            malformed += num_malformed
             for found in translator.translate(
                 lines, beam=options.beam, length_penalty=options.length_penalty, max_source=options.max_source
             ):
@@ -436,22 +437,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.buffer.flush()
         if cut:
             sys.stderr.write(f"note: {cut:,} lines have more than {options.max_source:,} pieces; their ends are cut\n")
+        if malformed:
+            sys.stderr.write(
+                f"note: {malformed:,} lines are not UTF-8, or have a NUL; U+FFFD takes the place of what is wrong\n"
+            )
+    except BrokenPipeError:  # nobody reads any more, as after `| head`
+        sys.stdout = None
+        return 0
     except (OSError, ValueError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
-def _windows(stream: Any) -> Iterator[list[str]]:
-    """Lines of text, so many at a time. Bytes that are no UTF-8 become U+FFFD."""
+def _windows(stream: Any) -> Iterator[tuple[list[str], int]]:
+    """Lines of text, so many at a time, and how many of them are not whole: U+FFFD takes the place of what is wrong."""
     lines: list[str] = []
+    malformed = 0
     for line in stream:
-        lines.append(line.rstrip(b"\r\n").decode("utf-8", errors="replace"))
+        data = line.rstrip(b"\r\n")
+        text = data.decode("utf-8", errors="replace").replace("\0", "\ufffd")
+        malformed += text.encode() != data
+        lines.append(text)
         if len(lines) == _WINDOW:
-            yield lines
-            lines = []
+            yield lines, malformed
+            lines, malformed = [], 0
     if lines:
-        yield lines
+        yield lines, malformed
 
 
 if __name__ == "__main__":

@@ -39,9 +39,11 @@ for (const [name, doing, work] of [["token-form", "asking", useToken], ["transla
     working(byId(name), doing, work);
   });
 }
-byId("text").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("translate-form").requestSubmit();
-});
+for (const name of ["text", "score-source", "score-target"]) {
+  byId(name).addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId(name).form.requestSubmit();
+  });
+}
 byId("model").addEventListener("change", showDirection);
 byId("theme-button").addEventListener("click", () => {
   const dark = getComputedStyle(document.documentElement).colorScheme === "dark";
