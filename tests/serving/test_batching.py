@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,9 @@ class Slow:
         self.stop_at = 0  # the batch that has to be let anew
         self.begun = 0
         self.batches: list[tuple[Hashable, list[Any]]] = []
+
+    def has_begun(self, batch: int) -> bool:
+        return self.begun == batch
 
     def __call__(self, key: Hashable, items: list[Any], go_on: Callable[[], None]) -> list[Any]:
         if self.begun + 1 == self.stop_at:
@@ -129,6 +133,30 @@ def test_what_is_larger_than_the_queue_is_taken_when_nothing_waits():
     run(test, queue_items=2)
 
 
+def test_who_was_just_answered_may_join_the_next_batch():
+    sizes: list[int] = []
+
+    def compute(_: Hashable, items: list[Any], go_on: Callable[[], None]) -> list[Any]:
+        time.sleep(0.2)
+        sizes.append(len(items))
+        return items
+
+    async def main() -> None:
+        batcher = Batcher(compute, queue_items=100, batch_items=8, batch_work=100)
+        batcher.start()
+
+        async def client(number: int) -> None:
+            await asyncio.sleep(0.05 * number)
+            for _ in range(4):
+                assert await ask(batcher, [number]) == [number]
+
+        await asyncio.gather(client(1), client(2))
+        await batcher.close()
+
+    asyncio.run(main())
+    assert sizes[:4] == [1, 2, 2, 2]  # not one by one in turn
+
+
 def test_what_is_too_much_is_refused_with_a_time():
     async def test(batcher: Batcher, compute: Slow) -> None:
         compute.may_go.clear()
@@ -149,15 +177,16 @@ def test_what_is_too_much_is_refused_with_a_time():
 
 def test_what_would_be_too_late_is_refused():
     async def test(batcher: Batcher, compute: Slow) -> None:
-        compute.may_go.clear()
-        learned = ask(batcher, [0])
-        await until(lambda: compute.begun == 1)
-        await asyncio.sleep(0.1)
-        compute.may_go.set()
-        assert await learned == [0]  # at most ten a second, then
+        for _ in range(2):
+            compute.may_go.clear()
+            learned, begun = ask(batcher, [0]), compute.begun
+            await until(partial(compute.has_begun, begun + 1))
+            await asyncio.sleep(0.1)
+            compute.may_go.set()
+            assert await learned == [0]  # at most ten a second, then
         compute.may_go.clear()
         asked = [ask(batcher, [1])]
-        await until(lambda: compute.begun == 2)
+        await until(lambda: compute.begun == 3)
         asked.append(ask(batcher, [2], work=999))  # at least 99 seconds, but less than a batch
         await until(lambda: batcher.num_waiting == 1)
         asked.append(ask(batcher, [3], timeout=5))

@@ -1,12 +1,14 @@
 """Work of many clients done together, in the order in which it came, with a limit on what may wait.
 
-While one batch is computed, others' work piles up and makes the next one: nobody waits for a batch to fill up, and a
-busy service computes large ones.
+While one batch is computed, others' work piles up and makes the next one, and a busy service computes large ones.
+Nobody waits long for a batch to fill up: only for those who were just answered and may ask again, and for a small part
+of the time that a batch takes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
 from collections import deque
@@ -22,6 +24,7 @@ together. The third is to be called between steps of the work: it raises when no
 _MEMORY: Final = 0.8  # of the speed, from one batch to the next
 _HOPE: Final = 0.8  # of its time may go by before a job's turn comes
 _LONGEST_RETRY: Final = 60
+_PATIENCE: Final = 0.1  # of the time of a batch: so long the next one may wait for more work
 
 
 class QueueFullError(RuntimeError):
@@ -65,6 +68,7 @@ class Batcher:
         self._closing = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
         self._runner: asyncio.Task[None] | None = None
+        self._together, self._patience = 0, 0.0  # jobs at the end of the last batch, and seconds to wait for as many
         self._work_done = self._seconds_taken = 0.0  # of late
         self.num_batches = 0
         self.num_items = 0
@@ -108,9 +112,9 @@ class Batcher:
     def _is_full(self, more: int, timeout: float) -> bool:
         if self._num_waiting + more > self._queue_items:
             return True
-        # Less than a batch is done at once, at a speed that smaller ones do not tell.
+        # Less than a batch is done at once, at a speed that smaller ones do not tell; nor does the very first one.
         is_a_batch = self._num_waiting >= self._batch_items or self._work_waiting >= self._batch_work
-        return is_a_batch and self._seconds_waiting() > _HOPE * timeout
+        return is_a_batch and self.num_batches > 1 and self._seconds_waiting() > _HOPE * timeout
 
     def retry_after(self) -> int:
         """Whole seconds until what waits is done, about."""
@@ -126,7 +130,23 @@ class Batcher:
                     return
                 self._arrived.clear()
                 await self._arrived.wait()
-            await self._batch(self._next())
+            await self._gather()
+            jobs = self._next()
+            began = time.monotonic()
+            await self._batch(jobs)
+            self._patience = _PATIENCE * (time.monotonic() - began)
+            self._together = len(jobs) + len(self._waiting)
+
+    async def _gather(self) -> None:
+        """Wait a moment for clients of the last batch: without it, half of them would wait for the other half's batch,
+        and so on for ever."""
+        if self._together <= 1:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._patience):
+                while len(self._waiting) < self._together and not self._closing:
+                    self._arrived.clear()
+                    await self._arrived.wait()
 
     def _next(self) -> list[_Job]:
         """The oldest job, and what goes with it."""
