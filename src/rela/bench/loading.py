@@ -81,7 +81,8 @@ class _Connection:
         return Answer(status, began, time.monotonic(), retry_after)
 
     async def _exchange(self, number: int) -> tuple[int, str | None]:
-        if self._streams is None:
+        if self._streams is None or self._streams[0].at_eof():  # at its end, the service has closed it meanwhile
+            self.close()
             parts = urlsplit(self._load.address)
             self._streams = await asyncio.open_connection(parts.hostname, parts.port)
         reader, writer = self._streams

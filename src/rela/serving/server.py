@@ -21,6 +21,7 @@ from rela.serving.settings import Settings
 from rela.serving.turnstile import Turnstile
 
 _EXTRA: Final = 5  # seconds beyond the time limit of a request, for answers that are on their way
+_KEEP_ALIVE: Final = 75  # seconds that a connection may wait for its next request: longer than proxies keep theirs
 _BATCHES: Final = 2  # that are computed, or are answered, while the queue is full
 _IDLE: Final = 1024  # connections of which nothing waits in the queue
 
@@ -59,6 +60,7 @@ def serve(settings: Settings, listener: socket.socket, answering: Callable[[], o
         access_log=False,
         server_header=False,
         backlog=backlog,
+        timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=math.ceil(settings.timeout) + _EXTRA,
     )
     _Server(config, ending, answering).run(sockets=[listener])
