@@ -157,6 +157,26 @@ def test_who_was_just_answered_may_join_the_next_batch():
     assert sizes[:4] == [1, 2, 2, 2]  # not one by one in turn
 
 
+def test_who_leaves_while_others_are_waited_for():
+    def compute(_: Hashable, items: list[Any], go_on: Callable[[], None]) -> list[Any]:
+        time.sleep(1)
+        return items
+
+    async def main() -> None:
+        batcher = Batcher(compute, queue_items=100, batch_items=8, batch_work=100)
+        batcher.start()
+        await asyncio.gather(ask(batcher, [1]), ask(batcher, [2]))
+        leaving = ask(batcher, [3])
+        await asyncio.sleep(0.01)
+        assert batcher.num_waiting == 1  # a moment, for the other one of the two
+        leaving.cancel()
+        await asyncio.sleep(0.2)
+        assert await ask(batcher, [4]) == [4]
+        await batcher.close()
+
+    asyncio.run(main())
+
+
 def test_what_is_too_much_is_refused_with_a_time():
     async def test(batcher: Batcher, compute: Slow) -> None:
         compute.may_go.clear()

@@ -68,7 +68,7 @@ class Batcher:
         self._closing = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
         self._runner: asyncio.Task[None] | None = None
-        self._together, self._patience = 0, 0.0  # jobs at the end of the last batch, and seconds to wait for as many
+        self._together, self._patient_until = 0, 0.0  # jobs at the end of the last batch; until when as many may come
         self._work_done = self._seconds_taken = 0.0  # of late
         self.num_batches = 0
         self.num_items = 0
@@ -131,10 +131,13 @@ class Batcher:
                 self._arrived.clear()
                 await self._arrived.wait()
             await self._gather()
+            if not self._waiting:  # who waited has gone
+                continue
             jobs = self._next()
-            began = time.monotonic()
+            loop = asyncio.get_running_loop()
+            began = loop.time()
             await self._batch(jobs)
-            self._patience = _PATIENCE * (time.monotonic() - began)
+            self._patient_until = loop.time() + _PATIENCE * (loop.time() - began)
             self._together = len(jobs) + len(self._waiting)
 
     async def _gather(self) -> None:
@@ -143,7 +146,7 @@ class Batcher:
         if self._together <= 1:
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout_at(self._patient_until):
                 while len(self._waiting) < self._together and not self._closing:
                     self._arrived.clear()
                     await self._arrived.wait()
